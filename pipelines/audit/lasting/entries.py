@@ -146,7 +146,7 @@ def _enough(
     for number in sorted(range(len(heads)), key=lambda number: heads[number].turn):
         entered[number] = before[partition_of[number]]
         before[partition_of[number]] += int(came[number])
-    return np.maximum(np.ceil((policy.intake_share or 0) * entered), policy.intake or 0)
+    return np.maximum(np.ceil(policy.cohorts.intake_share * entered), policy.cohorts.intake)
 
 
 def _judge_put_off(
