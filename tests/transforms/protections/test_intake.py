@@ -109,6 +109,8 @@ def test_as_many_as_may_enter_together_do(monkeypatch: pytest.MonkeyPatch) -> No
     feed = [row(who, who, 0.5) for who in range(6)]
     monkeypatch.setattr(intake_module, "MOST", 6)
     assert entered(results_of(feed, lasting_policy())) == [6]
+    (few,) = results_of(feed, lasting_policy(max_delay=0, cohort_size=7, intake=7))
+    assert {record["reason"] for record in few.rejected} == {"awaits_intake"}
     monkeypatch.setattr(intake_module, "MOST", 5)
     (result,) = (each for each in results_of(feed, lasting_policy(max_delay=0)) if each.rejected)
     assert {record["reason"] for record in result.rejected} == {"intake_too_large"}
