@@ -16,7 +16,7 @@ LOOK_SECONDS = 4.0
 
 @dataclass
 class StreamNotices:
-    """output: where the stream writes. clock: seconds that never go back. measured: what first windows told; "": nothing.
+    """output: where the stream writes. clock: seconds that never go back. measured: what first windows told.
 
     Told whatever the command was asked to leave unsaid: nobody waits for the end of a stream to hear of it.
     """
