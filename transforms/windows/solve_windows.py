@@ -102,7 +102,7 @@ def _tell_compiling() -> Told:
 
 
 @functools.cache
-def _load_kernels(kernels: Kernels, sample: tuple[str, ...]) -> None:
+def _load_kernels(kernels: Kernels, sample: tuple[str, ...] = ()) -> None:
     """Load the kernels of a policy: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
