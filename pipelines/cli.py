@@ -190,10 +190,9 @@ def _stream(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     _refuse_policy_as_secret(arguments)
     policy = read_policy_at(arguments.policy)
     _warn(policy)
-    if not arguments.unmeasured:
-        refuse_unchecked(places.directory, policy)
+    check = None if arguments.unmeasured else refuse_unchecked(places.directory, policy)
     source = feed_address(arguments.source, arguments.schema, arguments.delimiter)
-    summary = stream_feed(policy, source, options, topic=places.topic)
+    summary = stream_feed(policy, source, options, topic=places.topic, check=check)
     return DONE if summary is None else _conclude_stream(summary, arguments)
 
 

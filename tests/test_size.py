@@ -175,6 +175,10 @@ LINES = {
         ),
         (41_480, "people known from the start, and their audit"),
         (41_488, "a time zone that nobody knows is refused by name"),
+        (
+            40_260,
+            "the measures of payload stand among the transforms, whose step takes them for first windows",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -188,6 +192,8 @@ LINES = {
         (14_175, "damaged state is told so, whatever is wrong with it"),
         (14_690, "people known from the start: of files, collections and tables"),
         (14_740, "a collection of people that a runner cuts is one collection"),
+        (15_970, "the measures of payload, from pipelines"),
+        (16_360, "first windows are measured, checks taken by digest, idle boxes asked about"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
@@ -233,6 +239,7 @@ CODE = [
     (58_032, "a time zone that nobody knows is refused by name"),
     (58_050, "a collection of people that a runner cuts is one collection"),
     (58_105, "intakes that grow with the people who have entered"),
+    (58_365, "first windows are measured, checks taken by digest, idle boxes asked about"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -30,6 +30,9 @@ from kanonflow.schemas.policy_source import policy_of
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.local_runners import BuiltFor, check_local_runner
 from kanonflow.transforms.release.rejected import at_places
+from kanonflow.transforms.risks.check_record import CheckRecord, read_check
+from kanonflow.transforms.risks.first_windows import FirstWindows
+from kanonflow.transforms.risks.payload_risks import PayloadRisks
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.element_types import fields_of, records_schema
@@ -117,6 +120,9 @@ class KAnonymize(BuiltFor):
     people: of ``cohort: lasting``, a bounded collection in the same pipeline of people who are known from the start:
     one element a person (dict, beam.Row..., or Arrow tables of them) with the individual, all quasi-identifiers and
     ``partition_by``. They enter with the first release of their partition.
+    verdict: what ``policy check POLICY --input SAMPLE --for DIR`` kept of this policy (DIR/restricted/check.json), or
+    that as it was read. None: the payload of the first windows is measured, and said in the log (``first_windows``).
+    on_measured: called by a worker with what it has measured of them.
     on_unfit: called by a worker when more than the policy's ``max_rejected`` of the rows that it saw last do not fit;
     None: only the gauges tell (``unfit_over_limit``, ``unfit_millionths``).
 
@@ -129,7 +135,7 @@ class KAnonymize(BuiltFor):
     counted (``people_in_several_partitions``), and given in ``Anonymized.divided``.
 
     Raises PolicyError when policy and schema do not fit, or the solver does not fit the protection; SecretError when
-    the secret is no source of one.
+    the secret is no source of one; UncheckedError when the verdict is of another policy, or none.
     """
 
     def __init__(
@@ -150,6 +156,8 @@ class KAnonymize(BuiltFor):
         known_people: beam.PTransform | None = None,
         on_unfit: Callable[[LastRows], None] | None = None,
         people: beam.PCollection | None = None,
+        verdict: str | os.PathLike[str] | CheckRecord | None = None,
+        on_measured: Callable[[PayloadRisks], None] | None = None,
     ) -> None:
         super().__init__()
         check_source(secret)
@@ -171,6 +179,8 @@ class KAnonymize(BuiltFor):
         self._known_people = known_people
         self._on_unfit = on_unfit
         self._people = people
+        self._check = verdict if isinstance(verdict, CheckRecord | None) else _check_at(verdict, self._bound)
+        self._on_measured = on_measured
         _refuse_people(self._bound.policy, people, continued)
         self._error_handler: ErrorHandler | None = None
 
@@ -254,6 +264,7 @@ class KAnonymize(BuiltFor):
                 chain=self._chain,
                 most_state=most_state_bytes(type(records.pipeline.runner).__name__),
                 job_start=self._job_start,
+                first=self._first_windows(),
             )
         ).with_outputs(*tags, main="released")
         rejected = (
@@ -293,6 +304,14 @@ class KAnonymize(BuiltFor):
                 [f"the elements' type gives fields other types than the policy alone; {mend}"], policy.name
             )
         self._bound = bound
+
+    def _first_windows(self) -> FirstWindows | None:
+        """What measures the first windows; None: somebody has measured a sample, or every risk is accepted."""
+        if self._check is not None:
+            _LOGGER.info(self._check.words())
+        elif any(field.accept_risk is None for field in self._bound.policy.payload):
+            return FirstWindows(self._bound, self._on_measured)
+        return None
 
     def _timed(self) -> BoundPolicy:
         """The policy as the stateful step goes by it: with the time that it has to keep windows open itself."""
@@ -348,6 +367,15 @@ def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundP
             policy, records_schema(policy, fields), text=False, source=f"the fields of {schema.__name__}"
         )
     return bind(policy, schema, text=text, source="the PCollection")
+
+
+def _check_at(path: str | os.PathLike[str], bound: BoundPolicy) -> CheckRecord:
+    """The check at a path, of this policy. Raises UncheckedError."""
+    how = (
+        "measure a sample with  kanonflow policy check POLICY --input SAMPLE --for DIR  and give"
+        " verdict=DIR/restricted/check.json, or none, and the first windows are measured"
+    )
+    return read_check(os.fspath(path), bound.policy, how)
 
 
 def _same(element: Any) -> Any:

@@ -39,11 +39,11 @@ from kanonflow.pipelines.assess.rates import LEAST, Rate
 from kanonflow.pipelines.assess.reader_attacks import Bundles, reader_attack
 from kanonflow.pipelines.assess.twin import Twin, twin_of
 from kanonflow.pipelines.dry_run.feed import Feed
-from kanonflow.pipelines.fit.column_facts import codes_of
-from kanonflow.pipelines.risks.published_exactly import alone_as_published, steady_fields
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.policy_choices import AssessLimits
 from kanonflow.schemas.readers import Reader, standard_readers
+from kanonflow.transforms.columns.column_facts import codes_of
+from kanonflow.transforms.risks.published_exactly import alone_as_published, steady_fields
 
 MOST_PEOPLE = 3_000
 """Of a side, drawn by chance, who are attacked by their attributes."""

@@ -23,12 +23,10 @@ from kanonflow.pipelines.feeds.input_files import (
 )
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import wrong_delimiter
-from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.pipelines.fit.found_types import FoundType, found_types
 from kanonflow.pipelines.fit.proposed_roles import Proposal, proposed_roles
 from kanonflow.pipelines.fit.text_mends import frequent_sign, likely_encoding
 from kanonflow.pipelines.risks.lasting_risks import lasting_risks
-from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.schemas.bound_policy import bind
@@ -36,6 +34,8 @@ from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_form import NUMBERED, CsvForm, with_delimiter
+from kanonflow.transforms.columns.column_facts import codes_of
+from kanonflow.transforms.risks.payload_risks import payload_risks
 from kanonflow.transforms.rows.classify import one_array
 
 _K = 5

@@ -137,10 +137,11 @@ def _over_files(
     # The risks load solvers, which whoever asks for the fit alone need not wait for.
     from kanonflow.pipelines.dry_run.feed import read_feed
     from kanonflow.pipelines.risks.lasting_risks import lasting_risks
-    from kanonflow.pipelines.risks.payload_risks import payload_risks
     from kanonflow.pipelines.risks.payload_sample import read_sample
     from kanonflow.pipelines.risks.window_sizes import window_sizes
     from kanonflow.pipelines.runs.kernel_cache import compile_first
+    from kanonflow.transforms.risks.idle_boxes import idle_boxes
+    from kanonflow.transforms.risks.payload_risks import payload_risks
 
     compile_first(bound, terminal, here=policy.lasting)
     rows = read_sample(files, bound, csv)
@@ -150,11 +151,15 @@ def _over_files(
     refusal: PolicyError | None = risks.refusal(path)
     table = f"{table}\n{risks.render()}"
     figures["payload"] = [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks]
+    loss = risks.loss
     if policy.lasting:
         expected = None if named is None else named.rows
         measured = lasting_risks(read_feed(files, bound, csv), bound, expected)
         figures["lasting"] = measured.render().splitlines()
+        loss = measured.loss
         table, refusal = f"{table}\n{measured.render()}", _together(refusal, measured.refusal(path), path)
+    if (asked := idle_boxes(loss, policy)) is not None:
+        lines.append(f"- {asked}")
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
         refusal = _together(few, refusal, path)
     return _OverFiles(lines, table, refusal, risks.figures(), figures)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.pipelines.fit.column_facts import codes_of
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.value_units import to_units
+from kanonflow.transforms.columns.column_facts import codes_of
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.rows.split import window_numbers

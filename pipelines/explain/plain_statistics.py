@@ -22,11 +22,11 @@ from kanonflow.pipelines.dry_run.feed import partitions_of, people_of
 from kanonflow.pipelines.explain.alone import Alone, alone
 from kanonflow.pipelines.explain.dependencies import Dependency, dependencies, determined
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows, people_in_windows
-from kanonflow.pipelines.fit.column_facts import codes_of
-from kanonflow.pipelines.risks.field_values import ranks_of
-from kanonflow.pipelines.risks.payload_measures import order_along, own_repeats, ranks_within
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.value_units import to_units
+from kanonflow.transforms.columns.column_facts import codes_of
+from kanonflow.transforms.risks.field_values import ranks_of
+from kanonflow.transforms.risks.payload_measures import order_along, own_repeats, ranks_within
 
 Int64s = NDArray[np.int64]
 

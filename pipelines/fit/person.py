@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from kanonflow.pipelines.fit.column_facts import rows_of_several
 from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
 from kanonflow.pipelines.fit.value_looks import CONTACT, PERSONAL, Look
+from kanonflow.transforms.columns.column_facts import rows_of_several
+from kanonflow.transforms.risks.within_people import KEPT
 
-KEPT = 0.9
 VARIES = 0.5
 _LEAST_REPEATING = 0.5
 _MOST_OF_ONE = 0.25

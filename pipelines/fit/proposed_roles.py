@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.fit.column_facts import ColumnFacts, Shape, shape_of
 from kanonflow.pipelines.fit.found_types import FoundType
 from kanonflow.pipelines.fit.person import OF_PEOPLE, Person, person_of
 from kanonflow.pipelines.fit.sampled_column import FEW_CATEGORIES, NEAR_UNIQUE, SampledColumn
@@ -39,10 +38,11 @@ from kanonflow.pipelines.fit.value_looks import (
     share_of_first_names,
     without_null_words,
 )
-from kanonflow.pipelines.fit.within_people import LEAST_PEOPLE, Keeping
 from kanonflow.schemas.draft import DraftedField
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.prefix_tree import PrefixOf, prefixes_of
+from kanonflow.transforms.columns.column_facts import ColumnFacts, Shape, shape_of
+from kanonflow.transforms.risks.within_people import LEAST_PEOPLE, Keeping
 
 STEADY = 0.9
 """Of individuals with several rows, those with one value in all of them, from which on a field is their attribute."""

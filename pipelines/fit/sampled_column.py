@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.fit.column_facts import (
+from kanonflow.pipelines.fit.found_types import FoundType
+from kanonflow.pipelines.fit.value_looks import ColumnLook, column_look, without_null_words
+from kanonflow.transforms.columns.column_facts import (
     DAYS,
     ColumnFacts,
     Shape,
@@ -19,9 +21,7 @@ from kanonflow.pipelines.fit.column_facts import (
     column_facts,
     shape_of,
 )
-from kanonflow.pipelines.fit.found_types import FoundType
-from kanonflow.pipelines.fit.value_looks import ColumnLook, column_look, without_null_words
-from kanonflow.pipelines.fit.within_people import Keeping, keeping, names_people
+from kanonflow.transforms.risks.within_people import Keeping, keeping, names_people
 
 NEAR_UNIQUE = 0.95
 FEW_CATEGORIES = 50

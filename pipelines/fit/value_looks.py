@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanonflow.pipelines.fit.column_facts import DAYS, Shape, as_numbers, shape_of
 from kanonflow.pipelines.fit.first_names import FIRST_NAMES
 from kanonflow.schemas.proposed_forms import NULL_WORDS
+from kanonflow.transforms.columns.column_facts import DAYS, Shape, as_numbers, shape_of
 
 
 class Look(StrEnum):

@@ -381,7 +381,8 @@ OPTIONS = (
     Option(
         "--unmeasured",
         "stream",
-        "run although no check of the payload is in DIR/restricted/check.json (policy check --input SAMPLE --for DIR)",
+        "run although no check of the payload is in DIR/restricted/check.json (policy check --input SAMPLE --for DIR):"
+        " the first windows are measured while they are released, and it is said",
         _SWITCH,
     ),
     Option(
@@ -496,7 +497,8 @@ OPTIONS = (
     Option(
         "--for",
         "policy-check",
-        "keep what was measured in DIR/restricted/check.json, for the stream whose --output (or --restricted) that is",
+        "keep what was measured in DIR/restricted/check.json, for the stream whose --output (or --restricted) that is,"
+        " or for KAnonymize(verdict=...)",
         {"dest": "stream_output"} | _DIR,
         with_="--input",
         why="it keeps what was measured",

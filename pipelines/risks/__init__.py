@@ -1,1 +1,1 @@
-"""What do an input's people and its payload tell beside what is released?"""
+"""What do the people of a whole feed, and all their rows together, tell beside what is released?"""

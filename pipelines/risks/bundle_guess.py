@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from kanonflow.pipelines.risks.member_guess import FieldValues, attacks_on
+from kanonflow.transforms.risks.member_guess import FieldValues, attacks_on
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]

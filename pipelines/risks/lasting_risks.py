@@ -47,10 +47,7 @@ from kanonflow.pipelines.risks.feed_people import (
     window_people,
     with_equals,
 )
-from kanonflow.pipelines.risks.field_values import field_values
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
-from kanonflow.pipelines.risks.payload_risks import GUESS_LIMIT, TOGETHER
-from kanonflow.pipelines.risks.published_exactly import steady_fields
 from kanonflow.pipelines.terminal.lasting_lines import small_intakes, usual_intake
 from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -59,6 +56,9 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.readers import Reader, standard_readers
 from kanonflow.transforms.release.candidates_left import CandidatesLeft, CohortRows, candidates_left
+from kanonflow.transforms.risks.field_values import field_values
+from kanonflow.transforms.risks.payload_risks import GUESS_LIMIT, TOGETHER
+from kanonflow.transforms.risks.published_exactly import steady_fields
 
 VARYING_LIMIT = 0.02
 """Share of rows whose value may differ from their person's first."""
@@ -129,6 +129,12 @@ class LastingRisks:
     def accepted(self, field: str) -> bool:
         """Whether the policy accepts the risk of a field."""
         return self.policy.field(field).accept_risk is not None
+
+    @property
+    def loss(self) -> float | None:
+        """GCP of the cohorts under the policy's own size, as merged in windows; None: nobody would enter."""
+        own = [each for each in self.sizes if each.size == self.policy.cohorts.cohort_size]
+        return None if not own else own[0].loss if own[0].merged is None else own[0].merged
 
     def _of_people(self) -> Iterator[str]:
         windows, k = self.windows, self.policy.k

@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.dry_run.feed import Feed
-from kanonflow.pipelines.risks.field_values import ranks_of
-from kanonflow.pipelines.risks.payload_measures import order_within
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.value_units import to_units
+from kanonflow.transforms.risks.field_values import ranks_of
+from kanonflow.transforms.risks.payload_measures import order_within
 
 RISE_LIMIT = 0.5
 """Of rank correlation with time."""

@@ -2,19 +2,19 @@
 measured itself, for its report.
 
     DIR/restricted/check.json      digest of the policy, fields and figures of its payload, when it was measured
-    DIR/restricted/measured.json   the same of a run; no stream goes by it, for a check looks at more
+    DIR/restricted/measured.json   the same of a run, or of a stream's first windows; no stream goes by it, for a check
+                                   looks at more
 
 A stream cannot measure its payload before it has it, and what it published cannot be taken back. So a sample of the
-feed is measured before, and the stream wants to see that it was, under the policy that it runs.
+feed is measured before, and the stream wants to see that it was, under the policy that it runs. One that is told to do
+without measures its first windows as they come.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,32 +22,17 @@ from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.run_records.private_places import refuse_open_places
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_choices import SolverChoice
-from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, make_directory, read_whole
+from kanonflow.transforms.risks.check_record import (
+    CHECK,
+    CheckRecord,
+    UncheckedError,
+    check_digest,
+    read_check,
+)
 from kanonflow.transforms.sinks.sinks import restricted_directory
 
-_NAME = "check.json"
 MEASURED = "measured.json"
-_ACCEPTED = "accepted"
-
-
-class UncheckedError(Exception):
-    """A stream whose payload nobody measured; the message says how to."""
-
-    exit_code = 2
-
-
-def check_digest(policy: Policy) -> str:
-    """Of all that payload is measured by: the policy without its solver, without the words that accept a risk, and
-    without how many rows may be rejected."""
-    fields = tuple(
-        replace(field, accept_risk=_ACCEPTED if field.accept_risk else None) for field in policy.fields
-    )
-    digest = policy_digest(
-        replace(policy, solver=SolverChoice(), fields=fields, max_rejected=None, assess=None)
-    )
-    return hashlib.sha256(digest).hexdigest()
 
 
 def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
@@ -62,12 +47,23 @@ def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms:
             " feed, whole windows if you can"
         )
     refuse_open_places(output)
-    return _keep(_NAME, output, policy, figures, now_ms)
+    return _keep(CHECK, output, policy, figures, now_ms)
 
 
 def keep_measured(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
     """What a run over files measured, in the directory that it has taken; the file's path."""
     return _keep(MEASURED, output, policy, figures, now_ms)
+
+
+def measured_file(output: str) -> str:
+    """Where it stands."""
+    return FileSystems.join(restricted_directory(output), MEASURED)
+
+
+def measured_words(output: str) -> str:
+    """What a stream's first windows told; "": nothing was measured of them, or not yet."""
+    path = measured_file(output)
+    return str(json.loads(read_whole(path)).get("said", "")) if FileSystems.exists(path) else ""
 
 
 def _keep(name: str, output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
@@ -85,28 +81,25 @@ def _keep(name: str, output: str, policy: Policy, figures: Mapping[str, Any], no
         with FileSystems.create(path) as file:
             file.write(data)
         return path
-    handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, PRIVATE_FILE)
+    # A name of its own: workers write beside each other.
+    handle = os.open(
+        temporary := f"{path}.{os.getpid()}.tmp",
+        os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW,
+        PRIVATE_FILE,
+    )
     with os.fdopen(handle, "wb") as file:
         file.write(data)
-    os.replace(path + ".tmp", path)
+    os.replace(temporary, path)
     return path
 
 
-def refuse_unchecked(output: str, policy: Policy) -> None:
-    """Raise UncheckedError unless a check of this policy's payload is below ``output``, or there is none to check."""
+def refuse_unchecked(output: str, policy: Policy) -> CheckRecord | None:
+    """The check of this policy's payload below ``output``; None: every risk is accepted. Raises UncheckedError."""
     if all(field.accept_risk is not None for field in policy.payload):
-        return
-    path = FileSystems.join(restricted_directory(output), _NAME)
+        return None
+    path = FileSystems.join(restricted_directory(output), CHECK)
     how = (
         f"measure a sample of the feed with  kanonflow policy check POLICY --input SAMPLE --for {output}  or say"
-        " --unmeasured"
+        " --unmeasured, and its first windows are measured as they come"
     )
-    if not FileSystems.exists(path):
-        raise UncheckedError(f"{output}: nobody has measured what the payload tells about people; {how}")
-    try:
-        record = json.loads(read_whole(path))
-        digest = record["policy"]
-    except (ValueError, KeyError, TypeError):
-        raise UncheckedError(f"{path} is damaged; {how}") from None
-    if digest != check_digest(policy):
-        raise UncheckedError(f"{path} is of another policy, or of this one before it was changed; {how}")
+    return read_check(path, policy, how)

@@ -69,6 +69,8 @@ from kanonflow.transforms.files.create_if_absent import (
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
+from kanonflow.transforms.risks.check_record import CheckRecord
+from kanonflow.transforms.risks.payload_risks import PayloadRisks
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
 from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.unfit import LastRows
@@ -182,6 +184,7 @@ def anonymize_files(
             continued=continued_cohorts(directory, bound),
             chain=directory.chain,
             known_people=known_people(as_workers_see(options.output), policy, shipped),
+            verdict=measured.check,
         )
         connect(
             pipeline,
@@ -278,6 +281,8 @@ def kanonymize(
     job_start: int | None = None,
     known_people: beam.PTransform | None = None,
     on_unfit: Callable[[LastRows], None] | None = None,
+    verdict: CheckRecord | None = None,
+    on_measured: Callable[[PayloadRisks], None] | None = None,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -294,6 +299,8 @@ def kanonymize(
         job_start=job_start,
         known_people=known_people,
         on_unfit=on_unfit,
+        verdict=verdict,
+        on_measured=on_measured,
     )
 
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.fit.input_fit import RunMisfitError
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
-from kanonflow.pipelines.risks.payload_risks import payload_risks
 from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.risks.check_record import CheckRecord
+from kanonflow.transforms.risks.first_windows import first_words
+from kanonflow.transforms.risks.payload_risks import PayloadRisks, payload_risks
 
 
 def refuse_misfits(
@@ -34,10 +39,14 @@ def refuse_misfits(
 
 
 class Measured(NamedTuple):
-    """line: what was measured, and how long that took; "" if there was nothing to measure. figures: of the payload."""
+    """line: what was measured, and how long that took; "" if there was nothing to measure. figures: of the payload.
+
+    check: that the run's windows need not be measured once more.
+    """
 
     line: str
     figures: Mapping[str, Any] | None = None
+    check: CheckRecord | None = None
 
 
 def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> Measured:
@@ -45,8 +54,7 @@ def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm
 
     Of policies in which every risk is accepted nothing is. Raises PayloadRiskError: a field is above its limit.
     """
-    open_fields = [field.name for field in bound.policy.payload if field.accept_risk is None]
-    if not open_fields:
+    if all(field.accept_risk is not None for field in bound.policy.payload):
         return Measured("")
     begin = time.perf_counter()
     risks = payload_risks(read_sample(files, bound, csv), bound)
@@ -54,9 +62,18 @@ def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm
     if refusal is not None:
         raise refusal
     seconds = time.perf_counter() - begin
-    unsure = {risk.field for risk in risks.risks if not risk.judged and risk.field in open_fields}
-    within = ", ".join(name for name in open_fields if name not in unsure)
-    parts = [f"payload within its limits: {within}"] if within else []
-    parts += [f"too few rows to tell of {', '.join(sorted(unsure))}"] if unsure else []
-    line = f"{'; '.join(parts)}, measured on {risks.rows:,} rows ({seconds:.1f} s)"
-    return Measured(line, risks.figures())
+    check = CheckRecord("the run's files", risks.rows, "its beginning")
+    return Measured(f"{risks.words()} ({seconds:.1f} s)", risks.figures(), check)
+
+
+@dataclass(frozen=True)
+class KeepMeasured:
+    """What a worker of a stream does with what it measured of the first windows. output: as workers see it."""
+
+    output: str
+    policy: Policy
+
+    def __call__(self, risks: PayloadRisks) -> None:
+        """Keep it, with the words for the terminal; of several workers the last one is heard."""
+        said = {"said": first_words(risks, self.policy.name)}
+        keep_measured(self.output, self.policy, risks.figures() | said, time.time_ns() // 1_000_000)

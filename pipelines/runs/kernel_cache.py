@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from kanonflow.pipelines.risks.payload_sample import sample_kernels
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.kernels.compile_ahead import compile_ahead, missing_units
 from kanonflow.transforms.protections.needed_kernels import needed_kernels
+from kanonflow.transforms.risks.sample_slots import sample_kernels
 
 COMPILES = "the solver is compiled for this machine first, once after an installation from sources"
 

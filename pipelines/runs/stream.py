@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -34,6 +35,7 @@ from kanonflow.pipelines.flink.stable_ids import keep_ids
 from kanonflow.pipelines.flink.temporary_folder import private_temporary_folder
 from kanonflow.pipelines.options.options import OptionsError, RunOptions
 from kanonflow.pipelines.run_records.beginning import NotBegunError, StreamStart
+from kanonflow.pipelines.run_records.payload_check import measured_file, measured_words
 from kanonflow.pipelines.run_records.refused_state import GoneFeedError, LostInputError, RefusedState
 from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from kanonflow.pipelines.run_records.run_directory import open_run_directory
@@ -64,14 +66,15 @@ from kanonflow.pipelines.runs.feed_address import (
     sink_notes,
 )
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
+from kanonflow.pipelines.runs.first_look import KeepMeasured
 from kanonflow.pipelines.runs.input_people import as_told, continuing_feed
 from kanonflow.pipelines.runs.known_people import known_people
 from kanonflow.pipelines.runs.secret_sources import previous_sources
 from kanonflow.pipelines.runs.secret_uses import refuse_shared_secret
 from kanonflow.pipelines.runs.worker_pool import workers_in_this_process
-from kanonflow.pipelines.terminal.parked_notices import ParkedNotices
 from kanonflow.pipelines.terminal.progress import progress, watched_live
-from kanonflow.pipelines.terminal.summary import told_of_cohorts
+from kanonflow.pipelines.terminal.stream_notices import StreamNotices
+from kanonflow.pipelines.terminal.summary import mean_of, told_of_cohorts
 from kanonflow.pipelines.terminal.table import count, labelled
 from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import bind
@@ -81,6 +84,8 @@ from kanonflow.schemas.text_form import with_delimiter
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
+from kanonflow.transforms.risks.check_record import CheckRecord
+from kanonflow.transforms.risks.idle_boxes import idle_boxes
 from kanonflow.transforms.sinks.divided_people import divided_people
 from kanonflow.transforms.sinks.sinks import (
     WriteReleases,
@@ -103,6 +108,7 @@ class StreamSummary:
     rows_released: int
     rejected: Mapping[str, int]
     lasting: tuple[str, ...] = ()
+    asked: str | None = None
 
     def problems(self) -> tuple[str, ...]:
         """Why the stream must not count as done; empty when it may."""
@@ -126,7 +132,8 @@ class StreamSummary:
         lines = [("releases", self.releases), ("rows released", self.rows_released)]
         lines.append(("rows rejected", sum(self.rejected.values())))
         lines += [(f"  {reason}", rows) for reason, rows in sorted(self.rejected.items())]
-        return "\n".join([*labelled((label, count(value)) for label, value in lines), *self.lasting])
+        asked = [] if self.asked is None else [self.asked]
+        return "\n".join([*labelled((label, count(value)) for label, value in lines), *self.lasting, *asked])
 
 
 def stream_feed(
@@ -135,12 +142,13 @@ def stream_feed(
     options: RunOptions,
     *,
     topic: str | None = None,
+    check: CheckRecord | None = None,
     terminal: TextIO | None = None,
 ) -> StreamSummary | None:
     """Run the stream until its feed ends or somebody stops the job. None: the job was only submitted.
 
     options.output: the directory of metrics and rejected rows, and of releases unless ``topic``, a Kafka address, takes
-    them.
+    them. check: of a sample of the feed; None: the first windows are measured.
 
     Raises:
         InputError, PolicyError: the feed's schema cannot be had, or the policy does not fit it.
@@ -164,6 +172,8 @@ def stream_feed(
     check_solver(policy)
     for note in dict.fromkeys((*source.notes(), *sink_notes(topic))):
         tell(f"warning: {note}", terminal)
+    if check is not None and not options.quiet:
+        tell(check.words(), terminal)
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
     people = read_people(bound, options.policy, recorded_file)
@@ -231,6 +241,8 @@ def stream_feed(
                 job_start=directory.job_start,
                 known_people=known_people(seen, policy, shipped),
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
+                verdict=check,
+                on_measured=KeepMeasured(seen, policy),
             ),
             bound,
             options.output,
@@ -246,10 +258,11 @@ def stream_feed(
         quiet = options.quiet or not is_local(metrics_folder) or "cluster" in start.job
         stack.enter_context(progress(Path(metrics_folder), terminal, quiet=quiet))
         stack.enter_context(workers_in_this_process(pipeline.options))
-        parked = ParkedNotices(options.output, terminal)
-        if not _run_until_end(pipeline, options, start, watch, parked):
+        notices = StreamNotices(options.output, terminal, measured=partial(measured_words, options.output))
+        if not _run_until_end(pipeline, options, start, watch, notices):
             tell(f"submitted as {name}", terminal)
             return None
+        notices.look(last=True)
     return summarize_stream(options.output, policy)
 
 
@@ -301,17 +314,19 @@ def job_name(policy: str, options: RunOptions) -> str:
 def summarize_stream(output: str, policy: Policy | None = None) -> StreamSummary:
     """The summary of what stands below ``output``. policy: that of the stream, where it is at hand."""
     metrics = list(all_metrics(metrics_directory(output)))
+    released = [record for record in metrics if record["released"]]
     rejected = Counter(record["reason"] for record in unsettled_rejected(output))
     return StreamSummary(
-        releases=sum(record["released"] for record in metrics),
+        releases=len(released),
         rows_released=sum(record["rows_released"] for record in metrics),
         rejected=rejected,
         lasting=told_of_cohorts(metrics, policy, divided_people(output)),
+        asked=None if policy is None else idle_boxes(mean_of(released, "gcp"), policy),
     )
 
 
 def _run_until_end(
-    pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch, parked: ParkedNotices
+    pipeline: beam.Pipeline, options: RunOptions, start: StreamStart, watch: JobWatch, notices: StreamNotices
 ) -> bool:
     """Run until the job ends or says that its feed did; False when nobody is to wait for that.
 
@@ -321,6 +336,7 @@ def _run_until_end(
     ended, refused, name = end_file(options.output), RefusedState(options.output), start.job["name"]
     _remove(ended)
     _remove(refusal_file(options.output))
+    _remove(measured_file(options.output))
     try:
         result = pipeline.run()
         _heed_interrupts()
@@ -336,7 +352,7 @@ def _run_until_end(
                 _cancel(result, options, name)
                 return True
             watch.look()
-            parked.look()
+            notices.look()
             time.sleep(POLL_SECONDS)
         refused.raise_it()
         if result.state not in _ENDED and not _stopped_from_outside(options, name):

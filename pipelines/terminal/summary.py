@@ -11,6 +11,7 @@ from kanonflow.pipelines.terminal.table import labelled
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.release.rejected import MESSAGES
+from kanonflow.transforms.risks.idle_boxes import idle_boxes
 from kanonflow.transforms.rows.unfit import unfit_of_counters
 
 _REASON = "rows_rejected_"
@@ -25,6 +26,7 @@ class RunSummary:
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
     windows measured them.     lasting: lines about cohorts that last; none of other policies.
     lost: lines about what does not fit, where that is more than the policy lets pass (``lost_input``).
+    asked: what is asked of boxes that hide next to nothing (``idle_boxes``).
     """
 
     releases: int
@@ -44,6 +46,7 @@ class RunSummary:
     rows_carried_in: int = 0
     write_seconds: float = 0.0
     rows_carried_out: int = 0
+    asked: str | None = None
 
     @property
     def rows_rejected(self) -> int:
@@ -91,7 +94,7 @@ class RunSummary:
     def notes(self) -> tuple[str, ...]:
         """What must not go unread of a run that may count as done."""
         if self.rows_read:
-            return ()
+            return () if self.asked is None else (self.asked,)
         return ("the input holds no rows, so nothing was released; that is no failure",)
 
     def _where_they_are(self) -> str:
@@ -123,7 +126,7 @@ class RunSummary:
 
     def to_json(self, output: str) -> str:
         """The table as a JSON object, with problems and notes. output: where the releases are."""
-        table = {name: value for name, value in asdict(self).items() if name != "lost"}
+        table = {name: value for name, value in asdict(self).items() if name not in ("lost", "asked")}
         ledger = {"rows_rejected": self.rows_rejected, "rows_missing": self.rows_missing}
         said = {"problems": list(self.problems()), "notes": list(self.notes()), "output": output}
         return json.dumps(table | ledger | said, indent=1)
@@ -173,6 +176,7 @@ def summarize(
     released = [record for record in records if record["released"]]
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
     lost = lost_rows(unfit, read, limit, columns, proposed)
+    gcp = mean_of(released, "gcp")
     return RunSummary(
         releases=counters.get("releases", 0),
         conflicts=counters.get("release_conflict", 0),
@@ -182,7 +186,7 @@ def summarize(
         rejected={
             name.removeprefix(_REASON): count for name, count in counters.items() if name.startswith(_REASON)
         },
-        gcp=mean_of(released, "gcp"),
+        gcp=gcp,
         lower_bound=mean_of(released, "lower_bound"),
         total_seconds=total_seconds,
         read_seconds=counters.get("read_microseconds", 0) / 1e6,
@@ -193,6 +197,7 @@ def summarize(
         lost=lost_lines(lost, sum(unfit.values()), read, limit),
         rows_carried_in=counters.get("rows_carried_in", 0),
         rows_carried_out=counters.get("rows_carried_out", 0),
+        asked=None if policy is None else idle_boxes(gcp, policy),
     )
 
 

@@ -60,6 +60,8 @@ from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.done_here import DONE_HERE
 from kanonflow.transforms.release.due import Clock
 from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.risks.first_windows import FirstLook, FirstWindows
+from kanonflow.transforms.risks.sample_slots import sample_kernels
 from kanonflow.transforms.roster.roster import Roster, RosterHead, roster_of
 from kanonflow.transforms.rows.elements import RejectedRows, from_ipc
 from kanonflow.transforms.rows.row_places import places_from_bytes
@@ -100,14 +102,14 @@ def _tell_compiling() -> Told:
 
 
 @functools.cache
-def _load_kernels(kernels: Kernels) -> None:
+def _load_kernels(kernels: Kernels, sample: tuple[str, ...] = ()) -> None:
     """Load the kernels of a policy: once a process, and by one thread of it, while others wait.
 
     A worker sets up a copy of the step for each bundle that it works on at a time, and anew after a pause.
-    What no cache holds is compiled first.
+    What no cache holds is compiled first. sample: sets that measuring needs besides.
     """
     begin = time.monotonic()
-    if compile_ahead(kernels.sets, _tell_compiling()):
+    if compile_ahead(tuple(dict.fromkeys((*kernels.sets, *sample))), _tell_compiling()):
         _LOGGER.warning("compiled kernels for this policy in %.0f s", time.monotonic() - begin)
     kernels.load()
 
@@ -139,8 +141,17 @@ class _Rosters:
 class _HeldInCells:
     """``Held`` in the cells of a key."""
 
-    def __init__(self, key: bytes, warm: WarmCells, segments: Any, bags: Bags, rosters: _Rosters) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        warm: WarmCells,
+        segments: Any,
+        bags: Bags,
+        rosters: _Rosters,
+        look: FirstLook | None,
+    ) -> None:
         self._key = key
+        self._look = look
         self._warm = warm
         self._segments = segments
         self._bags = bags
@@ -157,7 +168,12 @@ class _HeldInCells:
         return self._warm.read()
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
-        return self._bags.take(windows, late_only=late_only)
+        rows = self._bags.take(windows, late_only=late_only)
+        if self._look is not None and rows is not None and not late_only:
+            high = self._look.took(self._key, max(windows), rows)
+            if high is not None:
+                Metrics.gauge(NAMESPACE, "payload_over_limit").set(high)
+        return rows
 
     def batches(self) -> tuple[Batch, ...]:
         return tuple(self._bags.batches())
@@ -168,8 +184,10 @@ class SolveWindows(beam.DoFn):
     CarriedState.
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
-    one, and that this one leaves for the next. Gauge: ``state_bytes``. most_state: bytes of a value of it.
+    one, and that this one leaves for the next. Gauges: ``state_bytes``, ``payload_over_limit``.
+    most_state: bytes of a value of state.
     job_start: which start of a stream's job it is; None: it is no stream's.
+    first: measures the payload of the first windows; None: somebody has measured a sample.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
@@ -181,6 +199,7 @@ class SolveWindows(beam.DoFn):
     Beam's own; ours is that Prism has open faults with timers, by which windows are released (``local_runners``)."""
 
     _step: PartitionStep
+    _look: FirstLook | None = None
 
     def __init__(
         self,
@@ -195,8 +214,10 @@ class SolveWindows(beam.DoFn):
         chain: Chain | None = None,
         most_state: int = most_state_bytes(""),
         job_start: int | None = None,
+        first: FirstWindows | None = None,
     ) -> None:
         self._bound = bound
+        self._first = first
         self._source = secret
         self._threads = threads
         self._matching_records = matching_records
@@ -221,8 +242,12 @@ class SolveWindows(beam.DoFn):
         What no cache holds is compiled first, on all cores: by one worker of a machine, for which the others wait.
         """
         self._step = self.partition_step()
+        if self._first is not None:
+            self._look = self._first.look()
         with _LOADING:
-            _load_kernels(needed_kernels(self._bound))
+            _load_kernels(
+                needed_kernels(self._bound), () if self._first is None else sample_kernels(self._bound)
+            )
 
     def finish_bundle(self) -> None:
         """Say it where nothing goes out."""
@@ -317,7 +342,7 @@ class SolveWindows(beam.DoFn):
         if action is None:
             return
         self._meet(key, clock)
-        held = _HeldInCells(key, warm, segments, bags, self._rosters)
+        held = _HeldInCells(key, warm, segments, bags, self._rosters, self._look)
         for made in self._step.act(key, action, clock, held):
             if isinstance(made, WindowResult):
                 # Before it goes out: a runner that writes at once would publish what it cannot go on from.

@@ -31,7 +31,7 @@ from kanonflow.pipelines.options.options import OptionsError, RunOptions, beam_o
 from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamStart
 from kanonflow.pipelines.runs import stream
 from kanonflow.pipelines.runs.anonymize_files import RunFailedError, beam_log
-from kanonflow.pipelines.terminal.parked_notices import ParkedNotices
+from kanonflow.pipelines.terminal.stream_notices import StreamNotices
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.sinks.sinks import make_output_directories
@@ -299,7 +299,7 @@ def test_how_a_stream_that_does_not_end_is_told(
     terminal = io.StringIO()
     PublishedSlots(out, feed_policy()).park(Slot(b"\x01", 0, 0, "id", "digest", 1), None)
     with pytest.raises(kind, match=said) as raised:
-        stream._run_until_end(pipeline, options, start, watch, ParkedNotices(out, terminal))
+        stream._run_until_end(pipeline, options, start, watch, StreamNotices(out, terminal))
     assert ("01 is parked" in terminal.getvalue()) == (states != ["FAILED"])
     assert not isinstance(raised.value, NotBegunError)
     assert FEEDS_ROW not in str(raised.value)

@@ -12,7 +12,7 @@ from kanonflow.pipelines.risks.bundle_guess import (
     field_hints,
     joint_hints,
 )
-from kanonflow.pipelines.risks.member_guess import FieldValues
+from kanonflow.transforms.risks.member_guess import FieldValues
 
 PEOPLE, SIZE, ROWS = 300, 5, 60
 

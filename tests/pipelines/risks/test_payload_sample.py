@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
-from kanonflow.pipelines.fit.column_facts import codes_of
-from kanonflow.pipelines.risks.payload_measures import own_repeats
-from kanonflow.pipelines.risks.payload_risks import OWN_LIMIT
 from kanonflow.pipelines.risks.payload_sample import read_sample
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, bind
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.columns.column_facts import codes_of
+from kanonflow.transforms.risks.payload_measures import own_repeats
+from kanonflow.transforms.risks.payload_risks import OWN_LIMIT
 
 FIELDS = {
     "when": "time",

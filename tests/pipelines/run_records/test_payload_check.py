@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.run_records.payload_check import UncheckedError, keep_measured, refuse_unchecked
+from kanonflow.pipelines.run_records.payload_check import keep_measured, refuse_unchecked
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.transforms.risks.check_record import UncheckedError
 
 POLICY = """\
 version: 1

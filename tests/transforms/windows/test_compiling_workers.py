@@ -39,3 +39,12 @@ def test_a_worker_says_that_it_compiles_and_how_long_it_took(
     assert texts[1].startswith("compiled kernels for this policy in ")
     assert len(texts) == 2
     assert set(said_first) == {1}
+
+
+def test_what_measures_first_windows_is_compiled_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each set once, and none where nothing is measured: a worker that compiled at its first window would be late."""
+    asked: list[Any] = []
+    monkeypatch.setattr(solve_windows, "compile_ahead", lambda sets, told: asked.append(sets))
+    monkeypatch.setattr(Kernels, "load", lambda self: None)
+    solve_windows._load_kernels.__wrapped__(KERNELS, ("more", KERNELS.sets[0]))
+    assert asked == [(*KERNELS.sets, "more")]

@@ -208,7 +208,7 @@ def test_no_name_tells_whose_data_it_is(tmp_path: Path) -> None:
     kinds, _ = run(tmp_path, hourly(2, 12, 9, towns=TOWNS), towns=True)
     names = {name for kind in kinds.values() for name in kind}
     assert len(names) > 15
-    assert all(re.fullmatch(r"(rows|windows?|unfit|state)(_[a-z]+)*", name) for name in names), names
+    assert all(re.fullmatch(r"(rows|windows?|unfit|payload|state)(_[a-z]+)*", name) for name in names), names
     assert not [name for name in names for town in TOWNS if town.lower() in name]
 
 

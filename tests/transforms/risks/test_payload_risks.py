@@ -13,11 +13,11 @@ import pyarrow.csv
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.risks import member_guess
-from kanonflow.pipelines.risks.payload_risks import PayloadRisks, payload_risks
-from kanonflow.pipelines.risks.payload_sample import sample_slots
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.risks import member_guess
+from kanonflow.transforms.risks.payload_risks import PayloadRisks, payload_risks
+from kanonflow.transforms.risks.sample_slots import sample_slots
 
 ROWS, PEOPLE, HOURS = 3_000, 300, 5
 PAYLOAD = {
@@ -170,7 +170,7 @@ def test_slots_are_k_individuals_of_one_window() -> None:
     table = feed()
     bound = bound_feed(table, ("amount",))
     rows = table.select(list(bound.input_columns)).cast(bound.canonical_schema)
-    sample, members = sample_slots(rows, bound, most=400)
+    sample, members, _ = sample_slots(rows, bound, most=400)
     who = np.array(sample.column("who").to_pylist())
     hour = np.array([when.hour for when in sample.column("when").to_pylist()])
     assert members.shape[1] == 5

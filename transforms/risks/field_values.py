@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.risks.member_guess import LARGEST, FieldValues
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import to_units
+from kanonflow.transforms.risks.member_guess import LARGEST, FieldValues
 
 
 def field_values(rows: pa.Table, column: BoundColumn, *, steady: bool = False) -> FieldValues:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.risks.member_guess import (
+from kanonflow.transforms.risks.member_guess import (
     FALSE_ALARM,
     FieldValues,
     Slots,

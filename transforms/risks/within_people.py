@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 _SEED = 1
 LEAST_PEOPLE = 10
 """People with two rows or more, below whom nothing is said of what people keep."""
+KEPT = 0.9
+"""Share of people with one value, from which on people keep a field."""
 
 
 @dataclass(frozen=True)

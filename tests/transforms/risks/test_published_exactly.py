@@ -11,9 +11,9 @@ import pyarrow.csv
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.risks.payload_risks import ALONE, GUESS, PayloadRisks, payload_risks
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.transforms.risks.payload_risks import ALONE, GUESS, PayloadRisks, payload_risks
 
 QUASI = {"role": "quasi", "type": "numeric", "as": "int"}
 PAYLOAD = {"role": "sensitive"}

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.fit.column_facts import Shape, codes_of, shape_of
-from kanonflow.pipelines.fit.person import KEPT
-from kanonflow.pipelines.fit.within_people import LEAST_PEOPLE, keeping
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.columns.column_facts import Shape, codes_of, shape_of
+from kanonflow.transforms.risks.within_people import KEPT, LEAST_PEOPLE, keeping
 
 Codes = NDArray[np.int64]
 LEAST_ROWS = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from kanonflow.pipelines.terminal.parked_notices import LOOK_SECONDS, ParkedNotices
+from kanonflow.pipelines.terminal.stream_notices import LOOK_SECONDS, StreamNotices
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
@@ -23,7 +23,7 @@ def park(output: Path, partition: bytes) -> None:
 def test_a_parked_partition_is_told_when_it_is_there_and_not_again(tmp_path: Path) -> None:
     """Nothing while none is parked; one line a partition at the next look, with where to read on; no line twice."""
     terminal, now = io.StringIO(), [0.0]
-    notices = ParkedNotices(str(tmp_path), terminal, lambda: now[0])
+    notices = StreamNotices(str(tmp_path), terminal, lambda: now[0])
     notices.look()
     assert terminal.getvalue() == ""
     park(tmp_path, b"\x01")

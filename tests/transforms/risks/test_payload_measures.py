@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.risks.payload_measures import distinct_share, order_within, own_repeats
+from kanonflow.transforms.risks.payload_measures import distinct_share, order_within, own_repeats
 
 CODES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=40)
 

@@ -22,18 +22,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.risks.field_values import field_values, ranks_of
-from kanonflow.pipelines.risks.member_guess import FieldValues, MemberGuess, Slots, joint_guess, member_guess
-from kanonflow.pipelines.risks.payload_measures import (
-    Order,
-    Ranks,
-    distinct_share,
-    order_along,
-    own_repeats,
-    ranks_within,
-)
-from kanonflow.pipelines.risks.payload_sample import sample_slots
-from kanonflow.pipelines.risks.published_exactly import alone_as_published, steady_fields
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.kinds.category import Truths
@@ -43,8 +31,22 @@ from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.value_units import to_units
+from kanonflow.transforms.risks.field_values import field_values, ranks_of
+from kanonflow.transforms.risks.member_guess import FieldValues, MemberGuess, Slots, joint_guess, member_guess
+from kanonflow.transforms.risks.payload_measures import (
+    Order,
+    Ranks,
+    distinct_share,
+    order_along,
+    own_repeats,
+    ranks_within,
+)
+from kanonflow.transforms.risks.published_exactly import alone_as_published, steady_fields
+from kanonflow.transforms.risks.sample_slots import sample_slots
 from kanonflow.transforms.rows.split import window_numbers
 
+MOST_ROWS = 200_000
+"""That are measured of an input."""
 GUESS_LIMIT = 1.5
 """Times 1/k."""
 DISTINCT_LIMIT, WHOLE_NUMBER_LIMIT = 0.95, 0.999
@@ -95,11 +97,15 @@ class Risk(NamedTuple):
 
 @dataclass(frozen=True)
 class PayloadRisks:
-    """All measures of all payload fields. rows: measured; records: in the slots of the member guess."""
+    """All measures of all payload fields. rows: measured; records: in the slots of the member guess.
+
+    loss: GCP of the boxes of those; None: there are none.
+    """
 
     risks: tuple[Risk, ...]
     rows: int
     records: int
+    loss: float | None = None
 
     def render(self) -> str:
         """The table as text, a line a measure."""
@@ -135,6 +141,22 @@ class PayloadRisks:
         ]
         return {"rows": self.rows, "records": self.records, "risks": told}
 
+    @property
+    def settled(self) -> bool:
+        """Whether there were rows enough to judge all that nobody accepted."""
+        return all(risk.judged or risk.accepted for risk in self.risks)
+
+    def words(self) -> str:
+        """A line: which fields are within their limits, and of which there are too few rows to tell. None is above."""
+        unsure = {risk.field for risk in self.risks if not (risk.judged or risk.accepted)} - {TOGETHER}
+        fields = dict.fromkeys(
+            risk.field for risk in self.risks if not risk.accepted and risk.field != TOGETHER
+        )
+        within = ", ".join(name for name in fields if name not in unsure)
+        parts = [f"payload within its limits: {within}"] if within else []
+        parts += [f"too few rows to tell of {', '.join(sorted(unsure))}"] if unsure else []
+        return f"{'; '.join(parts)}, measured on {self.rows:,} rows"
+
     def refusal(self, source: str) -> PayloadRiskError | None:
         """The error for what is too high and not accepted, all at once; None if there is nothing."""
         refused = [risk for risk in self.risks if risk.high and not risk.accepted]
@@ -150,7 +172,7 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
 
     rows: canonical rows in the order of the input. Deterministic. O(rows log rows) a field, and the slots.
     """
-    sample, members = sample_slots(rows, bound) if rows.num_rows else (rows, np.empty((0, 1), np.int64))
+    sample, members, loss = sample_slots(rows, bound)
     found: list[Risk] = []
     quasis = {column.name: field_values(sample, column) for column in bound.quasis}
     slots = Slots(members, _people(sample, bound))
@@ -177,7 +199,7 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
         high = alone.judged and alone.share > ALONE_LIMIT
         how = f"rows that nobody else is like in {', '.join(alone.fields)}, which are published as they are"
         found.append(Risk(TOGETHER, ALONE, alone.share, ALONE_LIMIT, how, high, alone.judged, accepted=False))
-    return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows)
+    return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows, loss)
 
 
 def _people(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Partitions that publish nothing any more, told on the terminal while the stream runs, each once."""
+"""What must not go unread of a stream that runs, on the terminal: parked partitions, and what first windows told."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOOK_SECONDS = 4.0
 
 
 @dataclass
-class ParkedNotices:
-    """output: where the stream writes. clock: seconds that never go back.
+class StreamNotices:
+    """output: where the stream writes. clock: seconds that never go back. measured: what first windows told.
 
     Told whatever the command was asked to leave unsaid: nobody waits for the end of a stream to hear of it.
     """
@@ -24,12 +24,14 @@ class ParkedNotices:
     output: str
     terminal: TextIO
     clock: Callable[[], float] = time.monotonic
+    measured: Callable[[], str] = str
     _told: set[str] = field(default_factory=set)
+    _measured: str = ""
     _looked_at: float = float("-inf")
 
-    def look(self) -> None:
-        """Look, if it is time, and tell what is new."""
-        if self.clock() - self._looked_at < LOOK_SECONDS:
+    def look(self, *, last: bool = False) -> None:
+        """Look, if it is time or the last one, and tell what is new."""
+        if self.clock() - self._looked_at < LOOK_SECONDS and not last:
             return
         self._looked_at = self.clock()
         new = sorted(parked_partitions(self.output) - self._told)
@@ -42,5 +44,8 @@ class ParkedNotices:
                 " to do (Parked partitions)",
                 self.terminal,
             )
-        if new:
-            self.terminal.flush()
+        words = self.measured()
+        if words and words != self._measured:
+            self._measured = words
+            tell(words, self.terminal)
+        self.terminal.flush()
