@@ -13,6 +13,7 @@ import pyarrow as pa
 import yaml
 
 from kanonflow.pipelines.dry_run.feed import read_feed
+from kanonflow.pipelines.explain.advised_window import Advised, advised_window
 from kanonflow.pipelines.explain.dependencies import dependencies, redundant
 from kanonflow.pipelines.feeds.input_files import (
     FileFormat,
@@ -39,6 +40,7 @@ from kanonflow.transforms.risks.payload_risks import payload_risks
 from kanonflow.transforms.rows.classify import one_array
 
 _K = 5
+_DAY_MS = 86_400_000
 _SEED = 1
 _FIELD = re.compile(r"fields\.(.+?): ")
 _MEASURED = "measured to tell more than 1/k of its people"
@@ -89,13 +91,17 @@ def draft_from_input(
     csv = replace(csv, nulls=(*csv.nulls, *(word for word in proposal.nulls if word not in csv.nulls)))
     name = PurePosixPath(files[0].name).name.split(".", 1)[0]
     said = csv if schema.csv else None
-    fields = _following(_measured(proposal, name, said, files, schema, csv, terminal), columns)
+    asked, advised = _measured(proposal, name, said, files, schema, csv, terminal)
+    days, told = proposal.window_days, proposal.told
+    if advised is not None:
+        days = (advised.bound.policy.window_ms or 0) // _DAY_MS
+        told = (*(line for line in told if not line.startswith("window: ")), advised.words)
     return draft_policy(
-        fields,
+        _following(asked, columns),
         name,
         csv=said,
-        window_days=proposal.window_days,
-        told=proposal.told,
+        window_days=days,
+        told=told,
         asks_row=proposal.asks_row,
         answered=answered,
     )
@@ -145,8 +151,9 @@ def _measured(
     schema: InputSchema,
     csv: CsvForm,
     terminal: TextIO | None,
-) -> Mapping[str, DraftedField]:
-    """The fields, those that ``policy check`` would refuse without a role."""
+) -> tuple[Mapping[str, DraftedField], Advised | None]:
+    """The fields, those that ``policy check`` would refuse without a role; and the window that ``explain`` would advise
+    of cohorts that last, under which they are measured."""
     text = draft_policy(
         proposal.fields,
         name,
@@ -155,18 +162,21 @@ def _measured(
         asks_row=proposal.asks_row,
         answered=True,
     )
+    mistakes: list[str] = []
     try:
         policy = parse_policy(yaml.safe_load(text), "", name)
         bound = bind(policy, schema.columns, text=schema.text, csv=schema.csv, source=name)
     except PolicyError as error:
-        return _ask_about(proposal.fields, [each for each in error.mistakes if _FIELD.match(each)])
+        return _ask_about(proposal.fields, [each for each in error.mistakes if _FIELD.match(each)]), None
     compile_first(bound, terminal, here=policy.lasting)
-    rows = read_sample(files, bound, csv)
-    mistakes = list(getattr(payload_risks(rows, bound).refusal(name), "mistakes", ()))
+    rows, advised = read_sample(files, bound, csv), None
     if policy.lasting and rows.num_rows:
-        risks = lasting_risks(read_feed(files, bound, csv), bound)
-        mistakes += getattr(risks.refusal(name), "mistakes", ())
-    return _ask_about(proposal.fields, mistakes)
+        feed = read_feed(files, bound, csv)
+        advised = advised_window(feed.rows, bound)
+        bound = bound if advised is None else advised.bound
+        mistakes += getattr(lasting_risks(feed, bound).refusal(name), "mistakes", ())
+    mistakes += getattr(payload_risks(rows, bound).refusal(name), "mistakes", ())
+    return _ask_about(proposal.fields, mistakes), advised
 
 
 def _following(

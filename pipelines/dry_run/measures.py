@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ from kanonflow.pipelines.dry_run.dry_run import DryRun
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.kinds.kinds import KINDS
 
+LEAST_GAIN = 0.05
+"""Share of what is lost that a change must save; two samples of one policy differ by less."""
+_ENOUGH_OF_BEST = 2 / 3
 Float64s = NDArray[np.float64]
 _SEED = 1
 _DAY_MS = 86_400_000
@@ -65,6 +69,17 @@ class Measures:
         """As plain values."""
         figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return figures | {"cost": self.cost, "fields": [each._asdict() for each in self.fields]}
+
+
+def saved(before: float, after: float) -> float:
+    """Share of a cost that a change saves; negative where it costs more."""
+    return 1.0 - after / before if before > 0 else 0.0
+
+
+def worthwhile(gains: Mapping[int, float]) -> list[int]:
+    """Of lengths with what each saves, those that bring most of the best; none where that is next to nothing."""
+    best = max(gains.values(), default=0.0)
+    return [length for length, gain in gains.items() if best >= LEAST_GAIN and gain >= _ENOUGH_OF_BEST * best]
 
 
 def measured(run: DryRun, rows: pa.Table, *, queries: int) -> Measures:

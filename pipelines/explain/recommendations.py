@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kanonflow.pipelines.dry_run.measures import FieldWidth, Measures, in_words
+from kanonflow.pipelines.dry_run.measures import LEAST_GAIN, FieldWidth, Measures, in_words, saved, worthwhile
 from kanonflow.pipelines.explain.dependencies import Dependency, redundant
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, Share
 from kanonflow.pipelines.explain.variants import Group
@@ -25,11 +25,8 @@ MANY_SMALL = 0.05
 """Shares of windows with fewer than k people: what is good, and what is worth a sentence."""
 MANY_ALONE = 0.3
 MANY_NULLS = 0.5
-LEAST_GAIN = 0.05
-"""Share of what is lost that a change must save; two samples of one policy differ by less."""
 _NARROWER = 0.8
 """Medians of sets are small whole numbers: 9 values and 8 may be the same."""
-_ENOUGH_OF_BEST = 2 / 3
 _MOST_SINGLE = 2
 # Cost of a policy that releases next to nothing: then everything costs as much.
 _NOTHING_LEFT = 0.95
@@ -170,7 +167,7 @@ def _redundant(plain: PlainStatistics, solved: Solved | None) -> Iterator[Recomm
 def _others(own: Measures, without: Measures, names: Sequence[str]) -> tuple[float, str, dict[str, Any]]:
     """What leaving fields out does for the others: gain, the end of a sentence, figures."""
     before = [each for each in own.fields if each.field not in names]
-    gain = _saved(_mean_ncp(before), _mean_ncp(without.fields))
+    gain = saved(_mean_ncp(before), _mean_ncp(without.fields))
     named = _narrowed(before, without)
     figures: dict[str, Any] = {"others": [_mean_ncp(before), _mean_ncp(without.fields)]}
     if named is not None:
@@ -191,10 +188,6 @@ def _instead(before: FieldWidth, after: FieldWidth) -> str:
 
 def _mean_ncp(fields: Sequence[FieldWidth]) -> float:
     return sum(each.ncp for each in fields) / len(fields) if fields else 0.0
-
-
-def _saved(before: float, after: float) -> float:
-    return 1.0 - after / before if before > 0 else 0.0
 
 
 def _narrowed(before: Sequence[FieldWidth], after: Measures) -> tuple[FieldWidth, FieldWidth] | None:
@@ -260,17 +253,15 @@ def _longer_window(plain: PlainStatistics, solved: Solved, bound: BoundPolicy) -
         and (each.variant.policy.window_ms or 0) > (policy.window_ms or 0)
     ]
     small = list(_small_windows(plain))
-    gains = {each.variant.policy.window_ms or 0: _saved(own.cost, each.measures.cost) for each in longer}
-    best = max(gains.values(), default=0.0)
-    if best < LEAST_GAIN:
+    gains = {each.variant.policy.window_ms or 0: saved(own.cost, each.measures.cost) for each in longer}
+    good = worthwhile(gains)
+    if not good:
         yield from small
         return
     if small:
         # Where windows have too few people, the next ones that have enough.
         enough = [each.length_ms for each in plain.windows if each.small <= FEW_SMALL]
         good = [length for length, gain in gains.items() if gain >= LEAST_GAIN and length in enough]
-    else:
-        good = [length for length, gain in gains.items() if gain >= _ENOUGH_OF_BEST * best]
     if not good:
         yield from small
         return
@@ -335,14 +326,14 @@ def _longer_delay(solved: Solved) -> Iterator[Recommendation]:
         each
         for each in solved.of(Group.DELAY)
         if each.variant.policy.max_delay_ms > own.variant.policy.max_delay_ms
-        and _saved(own.measures.cost, each.measures.cost) >= LEAST_GAIN
+        and saved(own.measures.cost, each.measures.cost) >= LEAST_GAIN
     ]
     if longer:
         yield _delayed(solved.own, longer[0])
 
 
 def _delayed(own: Measures, after: Tried) -> Recommendation:
-    gain = _saved(own.cost, after.measures.cost)
+    gain = saved(own.cost, after.measures.cost)
     figures: dict[str, Any] = {
         "cost": [own.cost, after.measures.cost],
         "rejected": [own.rejected, after.measures.rejected],
@@ -372,7 +363,7 @@ def _lasting(solved: Solved, bound: BoundPolicy) -> Iterator[Recommendation]:
     )
     if policy.promise.epochs or after is None:
         return
-    gain = _saved(solved.own.cost, after.measures.cost)
+    gain = saved(solved.own.cost, after.measures.cost)
     if gain < LEAST_GAIN:
         return
     yield Recommendation(

@@ -429,7 +429,7 @@ def _window(
     times = _days_of(columns[when].values.drop_null())
     span = float(times.max() - times.min())
     who = np.arange(times.size) if people is None else people[there]
-    for days in (1, 7, 30):
+    for days in (1, 7, 28):
         if span < 3 * days:
             break
         windows = np.floor(times / days).astype(np.int64)
