@@ -340,3 +340,21 @@ def test_it_says_how_each_field_is_published(public: bool, tmp_path: Path) -> No
     assert html.count("<summary>Premises of this promise, and what it does not cover</summary>") == 1
     assert "nothing is told of it here" not in page.text
     assert ("The feed over time" in page.text) is public
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_no_section_is_empty(mode: str, public: bool, tmp_path: Path) -> None:
+    """Under each protection, whether metrics are public or kept, audited or not: a page that an officer can sign."""
+    out = write_run(tmp_path, ninety(mode, 4), public=public)
+    for _ in ("not yet audited", "audited"):
+        html, _page = certificate(out)
+        sections = re.findall(r'<section id="([^"]+)".*?>\s*<h2.*?</h2>(.*?)</section>', html, re.DOTALL)
+        assert len(sections) == html.count("<section"), mode
+        assert {name for name, _ in sections} >= {"verdict", "fields", "risk", "settings"}
+        for name, body in sections:
+            words = re.sub(
+                r"<[^>]+>", " ", re.sub(r"<(style|script).*?</\1>", "", body, flags=re.DOTALL)
+            ).split()
+            assert len(words) >= 8, f"{name}: {' '.join(words)}"
+        audited(out)
