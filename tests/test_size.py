@@ -240,6 +240,7 @@ CODE = [
     (58_050, "a collection of people that a runner cuts is one collection"),
     (58_105, "intakes that grow with the people who have entered"),
     (58_365, "first windows are measured, checks taken by digest, idle boxes asked about"),
+    (58_405, "a draft's window is the one that explain has nothing against"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

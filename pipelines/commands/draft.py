@@ -92,16 +92,16 @@ def draft_from_input(
     name = PurePosixPath(files[0].name).name.split(".", 1)[0]
     said = csv if schema.csv else None
     asked, advised = _measured(proposal, name, said, files, schema, csv, terminal)
-    days, told = proposal.window_days, proposal.told
+    days, remarks = proposal.window_days, proposal.told
     if advised is not None:
         days = (advised.bound.policy.window_ms or 0) // _DAY_MS
-        told = (*(line for line in told if not line.startswith("window: ")), advised.words)
+        remarks = (*(line for line in remarks if not line.startswith("window: ")), advised.words)
     return draft_policy(
         _following(asked, columns),
         name,
         csv=said,
         window_days=days,
-        told=told,
+        told=remarks,
         asks_row=proposal.asks_row,
         answered=answered,
     )
