@@ -278,7 +278,10 @@ def test_how_a_stream_that_does_not_end_is_told(
     kind: type,
     said: str,
 ) -> None:
-    """Ctrl-C, and a savepoint that Flink refuses, in our words; what is parked is told before the end."""
+    """Ctrl-C, and a savepoint that Flink refuses, in our words; what is parked is told before the end.
+
+    What the first windows of an earlier job told is not about this one.
+    """
     watch, _, _ = watch_of(cluster)
     cluster.runs("FAILED" if states == ["FAILED"] else "RUNNING")
     out = str(tmp_path / "out")
@@ -297,10 +300,13 @@ def test_how_a_stream_that_does_not_end_is_told(
 
     pipeline: Any = Pipeline()
     terminal = io.StringIO()
+    earlier = tmp_path / "out/restricted/measured.json"
+    earlier.write_text('{"said": "of another job"}')
     PublishedSlots(out, feed_policy()).park(Slot(b"\x01", 0, 0, "id", "digest", 1), None)
     with pytest.raises(kind, match=said) as raised:
         stream._run_until_end(pipeline, options, start, watch, StreamNotices(out, terminal))
     assert ("01 is parked" in terminal.getvalue()) == (states != ["FAILED"])
+    assert not earlier.exists()
     assert not isinstance(raised.value, NotBegunError)
     assert FEEDS_ROW not in str(raised.value)
 
