@@ -15,7 +15,7 @@ from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import encode, extents
-from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.columns.sort_keys import present, whole
 from kanonflow.transforms.protections.intake import Entered
 from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
@@ -124,10 +124,10 @@ def purchase_candidates(made: GroupedRows, due: Due) -> dict[str, Any] | None:
     reader = one_purchase(due.bound)
     if reader is None:
         return None
-    people, person = np.unique(made.person, return_inverse=True)
-    cohort = np.zeros(people.size, dtype=np.int64)
+    person = made.person
+    cohort = np.full(int(person.max()) + 1, -1, dtype=np.int64)
     cohort[person] = made.frozen.cohort_of_row
-    rows = CohortRows(cohort, person.astype(np.int64), np.zeros(person.size, dtype=np.int64), made.rows)
+    rows = CohortRows(cohort, person, np.zeros(person.size, dtype=np.int64), made.rows)
     left = candidates_left(reader, rows)
     return (
         None
@@ -169,6 +169,6 @@ def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:
         values = whole(made.rows.column(field.column.name))
         # A value that is missing or could not be read is not one that has changed.
         outside[field.column.name] = int(
-            (~field.holds(values, frozen.cohort_of_row) & np.asarray(values.is_valid())).sum()
+            (~field.holds(values, frozen.cohort_of_row) & present(values)).sum()
         )
     return outside
