@@ -19,6 +19,7 @@ from kanonflow.schemas.kinds.form import (
     NOTHING,
     Ends,
     Form,
+    as_type,
     cast_halves,
     well_formed,
 )
@@ -93,15 +94,12 @@ class Days(Dated):
         """Days since 1970."""
         if self.arrow != pa.date32():
             return super().of_units(values, nulls)
-        return pa.array(values, pa.int64(), mask=nulls).cast(pa.int32()).view(self.arrow)
+        return as_type(pa.array(values, mask=nulls), pa.int32()).view(self.arrow)
 
     def nearest(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Cut to 32 bits."""
-        if self.arrow != pa.date32():
-            return super().nearest(values, nulls)
         bounds = np.iinfo(np.int32)
-        days = np.clip(values, bounds.min, bounds.max).astype(np.int32)
-        return pa.array(days, mask=nulls).view(self.arrow)
+        return self.of_units(np.clip(values, bounds.min, bounds.max).astype(np.int32), nulls)
 
     def read(self, cells: pa.StringArray, form: TextForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """By the format that a policy gives, or as ISO 8601 has it."""

@@ -230,6 +230,11 @@ def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
+def present(array: pa.Array) -> NDArray[np.bool_]:
+    """Where there is a value, bool (n,)."""
+    return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), dtype=np.bool_)
+
+
 def cast_halves(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast whole where that works, else in halves, down to the single cells that no cast accepts."""
     try:

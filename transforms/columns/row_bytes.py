@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.transforms.columns.sort_keys import known, present, sort_keys, whole
+from kanonflow.schemas.kinds.form import present
+from kanonflow.transforms.columns.sort_keys import known, sort_keys, whole
 from kanonflow.transforms.secret.seeds import encode
 
 _DIGEST_BYTES = 16

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.form import as_type, present
 from kanonflow.schemas.kinds.forms import form_of
 
 Keys = list[NDArray[Any]]
@@ -22,11 +23,6 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def present(array: pa.Array) -> NDArray[np.bool_]:
-    """Where there is a value, bool (n,)."""
-    return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), dtype=np.bool_)
 
 
 def sort_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
@@ -60,7 +56,7 @@ def whole_numbers(array: pa.Array) -> NDArray[np.int64]:
         array = array.view(pa.int32())
     elif pa.types.is_timestamp(array.type):
         array = array.view(pa.int64())
-    return np.asarray(known(array, 0)).astype(np.int64, copy=False)
+    return np.asarray(known(as_type(array, pa.int64()), 0))
 
 
 def known(array: pa.Array, value: Any) -> pa.Array:

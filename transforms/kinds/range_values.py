@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.form import present
 from kanonflow.schemas.kinds.forms import form_of
-from kanonflow.transforms.columns.sort_keys import present
 
 
 def range_values(array: pa.Array) -> tuple[NDArray[np.int64] | NDArray[np.float64], NDArray[np.bool_]]:

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn
-from kanonflow.transforms.columns.sort_keys import known
 from kanonflow.transforms.kinds.domains import NULL, Domain, SetDomain, value_digests
 from kanonflow.transforms.kinds.field_boxes import TableColumns
 
@@ -58,7 +57,8 @@ class ValueSets:
         """Among the values."""
         width = len(self.values)
         pairs = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts)) * width + self.codes
-        code = np.asarray(known(pc.index_in(values, value_set=self.values), -1)).astype(np.int64)
+        places = pc.index_in(values, value_set=self.values)
+        code = np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int64)
         return (code >= 0) & np.isin(box * width + code, pairs)
 
 

@@ -10,12 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import epoch_text
+from kanonflow.schemas.kinds.form import present
 from kanonflow.schemas.readers import one_purchase
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import encode, extents
-from kanonflow.transforms.columns.sort_keys import present, whole
+from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.protections.intake import Entered
 from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
@@ -168,7 +169,5 @@ def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:
     for field in boxes.fields:
         values = whole(made.rows.column(field.column.name))
         # A value that is missing or could not be read is not one that has changed.
-        outside[field.column.name] = int(
-            (~field.holds(values, frozen.cohort_of_row) & present(values)).sum()
-        )
+        outside[field.column.name] = int((~field.holds(values, frozen.cohort_of_row) & present(values)).sum())
     return outside

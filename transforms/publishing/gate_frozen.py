@@ -105,9 +105,7 @@ def check_frozen_release(
             raise GateError(f"field {name}: the rows of a group differ")
     if len(set(each.column("class_id").to_pylist())) != each.num_rows:
         raise GateError("field class_id: two groups have the same number")
-    starts, ends = (
-        whole_numbers(whole(each.column(name)))[group] for name in ("window_start", "window_end")
-    )
+    starts, ends = (whole_numbers(whole(each.column(name)))[group] for name in ("window_start", "window_end"))
     if (frozen.own_ends > ends).any() or (frozen.own_ends - frozen.window_ms < starts).any():
         raise GateError("fields window_start, window_end: rows lie outside of their group's time")
     place = frozen.group_of_cohort[frozen.cohort_of_corner]

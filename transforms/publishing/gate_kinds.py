@@ -20,7 +20,6 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_fields import QuasiType
 from kanonflow.schemas.text_values import render_text
 
-
 Members = NDArray[np.int64] | slice
 """Positions in the values, int64 (m,); EVERY: each value once, in its turn."""
 EVERY = slice(None)

@@ -33,7 +33,6 @@ from kanonflow.transforms.publishing.gate import GateError, check_release
 from kanonflow.transforms.publishing.gate_diversity import measured_diversity
 from kanonflow.transforms.publishing.gate_frozen import check_frozen_release
 
-
 _TIMES = ("window_start", "window_end")
 
 
@@ -132,27 +131,26 @@ def _follow(keys: Keys, ranks: NDArray[np.int64]) -> bool:
     return all(bool(np.all(key == key[same])) for key in keys)
 
 
-def _keys_in_order(
-    released: pa.Table, boxes: Boxes | None
-) -> Iterator[tuple[Keys, Callable[[], Keys]]]:
+def _keys_in_order(released: pa.Table, boxes: Boxes | None) -> Iterator[tuple[Keys, Callable[[], Keys]]]:
     """Sort keys of one column after the other, but of the release's name, which is that of all rows. Boxes that follow
     each other are one key, the rank of the box under all of them.
 
     Before them something that is less dear: rows that are equal in it have equal keys."""
-    of_row = None if boxes is None else boxes.of_row
-    shared = {} if boxes is None or of_row is None else {each.column.published_name for each in boxes.fields}
+    shared: set[str] = set()
+    if boxes is not None and boxes.of_row is not None:
+        shared = {field.column.published_name for field in boxes.fields}
     names = (name for name in released.schema.names if name != "release_id")
     for by_box, part in groupby(names, key=shared.__contains__):
-        if by_box:
-            yield [of_row], partial(_ranked, boxes, list(part))
-            continue
-        for keys in (sort_keys(released.column(name)) for name in part):
-            yield keys, lambda keys=keys: keys
+        if by_box and boxes is not None and boxes.of_row is not None:
+            yield [boxes.of_row], partial(_box_ranks, boxes, boxes.of_row, list(part))
+        else:
+            for keys in (sort_keys(released.column(name)) for name in part):
+                yield keys, partial(list, keys)
 
 
-def _ranked(boxes: Boxes, names: list[str]) -> Keys:
+def _box_ranks(boxes: Boxes, of_row: NDArray[np.int64], names: list[str]) -> Keys:
     columns = box_columns(replace(boxes, of_row=None))
-    return [dense_ranks([key for name in names for key in sort_keys(columns[name])])[boxes.of_row]]
+    return [dense_ranks([key for name in names for key in sort_keys(columns[name])])[of_row]]
 
 
 def _assemble(
@@ -166,7 +164,7 @@ def _assemble(
 ) -> pa.Table:
     schema = release_arrow_schema(bound)
     columns: dict[str, pa.Array | pa.ChunkedArray] = box_columns(boxes)
-    of_all = {"release_id": release_id}
+    of_all: dict[str, str | int | None] = {"release_id": release_id}
     if frozen is None:
         of_all |= zip(_TIMES, window, strict=True)
     else:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.rows.row_origins import RowOrigins
 
-
 _MANY = 10_000
 """Rows above which threads compress columns sooner than one does."""
 
