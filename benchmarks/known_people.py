@@ -24,7 +24,7 @@ from benchmarks.window_chain import SECRET
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.solvers.warm_up import warm_up_merging
 from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.rows.classify import problems_of
+from kanonflow.transforms.rows.classify import cells_of
 
 COLUMNS = (
     "feed", "named", "people named", "people known", "intakes", "gcp", "ratio", "rejected %", "at once %", "us/row all"
@@ -42,7 +42,7 @@ def people_of(source: Source, every: int) -> pa.Table:
     columns: dict[str, Any] = {individual: names}
     for field in policy.quasis:
         column = bound.column(field.name)
-        values, problems = problems_of(column, table.column(field.name).combine_chunks())
+        values, _, problems = cells_of(column, table.column(field.name).combine_chunks())
         good = np.asarray(values.is_valid())
         for mask, _ in problems:
             good &= ~mask

@@ -174,10 +174,15 @@ class Handed:
     """What a run of a chain has left for the next one, as of ``step.EarlierCohorts``."""
 
     left: dict[bytes, Continued] = field(default_factory=dict)
+    named: EarlierCohorts | None = None
+    """Whom a file of people names for the next one."""
 
     def of(self, key: bytes) -> Continued | None:
         """Of a partition."""
-        return self.left.get(key)
+        left, named = self.left.get(key), None if self.named is None else self.named.of(key)
+        if left is None or named is None:
+            return left or named
+        return left._replace(expected=named.expected)
 
     def keys(self) -> list[bytes]:
         """Of which ones."""
@@ -190,12 +195,13 @@ def run_chain(
     carries: Sequence[bool],
     drop: frozenset[str] = frozenset(),
     policies: Sequence[Policy] = (),
+    named: Sequence[EarlierCohorts] = (),
 ) -> Course:
     """The feed as runs over files that continue each other: all rows of a run come before anything is done.
 
     ends: behind the last step of each run; what comes after the last of them is of another run, which ends the chain.
     carries: whether each of them carries over. drop: rules to switch off, ``wake`` or ``state``.
-    policies: of each run; none: the feed's.
+    policies: of each run; none: the feed's. named: whom a file of people names for each run.
     """
     course, handed, begin = Course(feed), Handed(), 0
     bounds = (*ends, max(row.arrives for row in feed.rows) + 1)
@@ -203,6 +209,7 @@ def run_chain(
         policy = policies[place] if policies else feed.policy
         bound = bind(policy, text_schema(policy), text=True, source="test")
         chain = Chain(place, carry, START + end * HOUR if carry else None)
+        handed.named = named[place] if named else None
         step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH, continued=handed, chain=chain)
         woken = [] if "wake" in drop else handed.keys()
         partitions = {key: PartitionInMemory(step, key) for key in woken}

@@ -187,6 +187,7 @@ LINES = {
         (14_145, "a pipeline that releases nothing says so; progress is told before anything is written"),
         (14_175, "damaged state is told so, whatever is wrong with it"),
         (14_690, "people known from the start: of files, collections and tables"),
+        (14_740, "a collection of people that a runner cuts is one collection"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
@@ -229,6 +230,7 @@ CODE = [
     (57_190, "inputs of JSON lines, records within records, workbooks and standard input; names by shape"),
     (58_020, "people known from the start"),
     (58_032, "a time zone that nobody knows is refused by name"),
+    (58_050, "a collection of people that a runner cuts is one collection"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

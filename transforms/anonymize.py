@@ -232,12 +232,7 @@ class KAnonymize(BuiltFor):
             keyed = (woken, keyed) | "All" >> beam.Flatten()
         divided, before = None, self._known_people
         if self._people is not None:
-            expect = ExpectPeople(self._bound, self._secret, self._epoch)
-            named = (
-                self._people
-                | "People, global" >> beam.WindowInto(GlobalWindows())
-                | "Expect" >> beam.ParDo(expect).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
-            )
+            named = self._people | "Expect" >> ExpectPeople(self._bound, self._secret, self._epoch)
             keyed = (named, keyed) | "With people" >> beam.Flatten()
             before = _Collected(named | "Whom" >> beam.Map(people_of_partition))
         if self._bound.policy.can_divide:

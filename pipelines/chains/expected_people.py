@@ -30,16 +30,16 @@ def write_expected(
     """Lay them beside the cohorts of their partitions; what to tell of it. Raises InputError: a person stands there
     twice."""
     states = expected_states(people.rows, bound, secret, epoch, place)
-    count = 0
+    few, size = 0, bound.policy.cohorts.cohort_size
     for key, state in states.items():
         folder = partition_cohorts(output, key)
         make_directory(folder, private=True)
         create_if_absent(FileSystems.join(folder, EXPECTED), state.to_bytes(), private=True)
-        count += 0 if state.warm.roster is None else state.warm.roster.pool.people.size
-    if count == people.rows.num_rows:
+        named = 0 if state.warm.roster is None else state.warm.roster.pool.people.size
+        few += named if named < size else 0
+    if not few:
         return (people.note,)
-    few = people.rows.num_rows - count
     return (
-        f"{people.note} {few:,} of them are in partitions with fewer than cohort_size ="
-        f" {bound.policy.cohorts.cohort_size} of them: these are known by their rows, as others are.",
+        f"{people.note} {few:,} of them are in partitions with fewer than cohort_size = {size} of them: these are known"
+        " by their rows, as others are.",
     )

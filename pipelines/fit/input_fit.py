@@ -21,7 +21,7 @@ from kanonflow.schemas.expected_forms import expected_instead
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.proposed_forms import NULL_WORDS, ProposedForm, proposed_form
-from kanonflow.transforms.rows.classify import one_array, problems_of
+from kanonflow.transforms.rows.classify import cells_of, one_array
 
 _UNPARSEABLE = "unparseable"
 _ZONED = r"(Z|[+-]\d\d:?\d\d)$"
@@ -215,7 +215,7 @@ def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray
     worst, in_worst = "", 0.0
     for sample, marked in zip(samples, bad, strict=True):
         raw = one_array(sample.rows.column(column.name))
-        read, problems = problems_of(column, raw, sample.file.name)
+        read, _, problems = cells_of(column, raw, sample.file.name)
         own = np.zeros(len(raw), dtype=bool)
         for mask, reason in problems:
             faults[reason] += int((mask & ~own).sum())

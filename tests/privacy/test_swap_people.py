@@ -18,14 +18,14 @@ from kanonflow.transforms.rows.element_rows import text_schema
 from kanonflow.transforms.windows.expected_people import ExpectedCohorts, PeopleRows
 from tests.privacy.test_swap import OF_CELLS, pair_of_a_generation
 from tests.small_feeds import SECRET
-from tests.swapped_feeds import EPOCH, Course, TrailFeed, disturbed, facts, generated_feed, run
+from tests.swapped_feeds import EPOCH, Course, TrailFeed, disturbed, facts, generated_feed, run, run_chain
 
 pytestmark = pytest.mark.thorough
 
 FEEDS = 60
 
 
-def expecting(feed: TrailFeed, named: Iterable[int]) -> ExpectedCohorts | None:
+def expecting(feed: TrailFeed, named: Iterable[int]) -> ExpectedCohorts:
     """The people whose numbers are given, as a file would name them."""
     policy = feed.policy
     bound: BoundPolicy = bind(policy, text_schema(policy), text=True, source="test")
@@ -78,6 +78,32 @@ def test_exchanging_trails_shows_nothing_where_people_are_known_from_the_start(f
             # Too few for a cohort of their own in a partition are known by their rows.
             mixed += len(kinds) > 1 and len(expected) >= feed.policy.cohorts.cohort_size
     assert idle, "nobody without a row was exchanged"
+
+
+def test_exchanging_trails_shows_nothing_over_a_chain_whose_file_grows() -> None:
+    """Some are named from the second run on, among them people who were seen in the first and wait since."""
+    waited = later = 0
+    for seed in range(100, 140):
+        feed = with_idle(generated_feed(seed), seed)
+        rng, named = np.random.default_rng(seed), named_of(feed, seed)
+        first = [person for person in named if rng.random() < 0.5]
+        files = (expecting(feed, first), expecting(feed, named)) if first else ()
+        end = max(row.arrives for row in feed.rows) // 2 + 1
+
+        def chained(feed: TrailFeed, end: int = end, files: tuple[ExpectedCohorts, ...] = files) -> Course:
+            return run_chain(feed, [end], [False], named=files)
+
+        course = chained(feed)
+        seen = {int(owner) for owner, row in zip(feed.owners, feed.rows, strict=True) if row.arrives < end}
+        for person, entry in course.entered.items():
+            if person in named and person not in first and entry.step >= end:
+                later += 1
+                waited += person in seen
+        for turn in range(3):
+            changes = pair_of_a_generation(course, np.random.default_rng([seed, turn]))
+            assert facts(chained(feed.exchanged(changes))) == facts(course), f"feed {seed}"
+    assert later > 20
+    assert waited > 5
 
 
 def test_a_cohort_of_both_kinds_would_show(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,10 +92,8 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
     enters = _entering(pool, digests[cohort >= 0].size, digests[waits], must, due)
     taken = pool.of(enters)
     kept = out = Standing(roster, pool, domains)
-    segment, reason = None, AWAITS_INTAKE
-    if max(enters.sum(), (~pool.from_start).sum()) > MOST:
-        reason = INTAKE_TOO_LARGE
-    elif enters.any():
+    segment, reason = None, INTAKE_TOO_LARGE if (~pool.from_start).sum() > MOST else AWAITS_INTAKE
+    if enters.any():
         founded = found(taken, roster.head, bound, domains, seed=due.search_seed, threads=due.threads)
         try:
             check_segment(founded.segment, taken, roster, bound)
@@ -147,7 +145,7 @@ def _entering(
     active = positions(np.sort(here), pool.people) >= 0
     size = int(rest.sum())
     forced = bool(must) and bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
-    enough = size >= max(cohorts.cohort_size, k) and others + int(active.sum()) >= k
+    enough = max(cohorts.cohort_size, k) <= size <= MOST and others + int(active.sum()) >= k
     if not (enough and (size >= cohorts.intake or forced)):
         rest = np.zeros_like(first)
     # An intake comes only with a release.

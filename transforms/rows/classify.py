@@ -175,20 +175,19 @@ def _check(
     return _Checked(column, raw, read, bad, values, problems, {fault.row: fault.text for fault in faults})
 
 
-def problems_of(
-    column: BoundColumn, raw: pa.Array, source: str | None = None
-) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
-    """What ``classify`` finds of one column by itself: its canonical values, and each problem as (mask, reason)."""
-    checked = _check(column, raw, source, (), attribute=False)
-    return checked.read, [(mask, reason) for mask, reason, _ in checked.problems]
+class Cells(NamedTuple):
+    """What ``classify`` makes of one column by itself. read: canonical values. cut: the same, cut to the domain where
+    the policy says so, null where a value is none. problems: each as (mask, reason)."""
+
+    read: pa.Array
+    cut: pa.Array
+    problems: list[tuple[NDArray[np.bool_], str]]
 
 
-def kept_values(
-    column: BoundColumn, raw: pa.Array, source: str | None = None
-) -> tuple[pa.Array, list[tuple[NDArray[np.bool_], str]]]:
-    """As ``problems_of``, with the values that rows keep: cut to the domain where the policy says so."""
+def cells_of(column: BoundColumn, raw: pa.Array, source: str | None = None) -> Cells:
+    """One column, checked. source: where it came from, for errors."""
     checked = _check(column, raw, source, (), attribute=False)
-    return checked.values, [(mask, reason) for mask, reason, _ in checked.problems]
+    return Cells(checked.read, checked.values, [(mask, reason) for mask, reason, _ in checked.problems])
 
 
 def beyond_the_calendar(times: pa.Array, policy: Policy) -> NDArray[np.bool_]:

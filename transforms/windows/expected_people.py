@@ -21,15 +21,17 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy, bind_columns
 from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued
-from kanonflow.transforms.roster.pool import empty_pool, named_twice
+from kanonflow.transforms.roster.founding import MOST
+from kanonflow.transforms.roster.pool import Pool, empty_pool, named_twice
 from kanonflow.transforms.roster.roster import RosterHead
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import no_groups
-from kanonflow.transforms.rows.classify import kept_values, one_array
+from kanonflow.transforms.rows.classify import cells_of, one_array
 from kanonflow.transforms.rows.split import partition_codes
 from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
 from kanonflow.transforms.windows.chain import CarriedState, windows_of
@@ -97,7 +99,7 @@ class PeopleRows:
         values: dict[str, Any] = {}
         for column in self._columns:
             raw = one_array(rows.column(column.name))
-            values[column.name], problems = kept_values(column, raw, self._source)
+            _, values[column.name], problems = cells_of(column, raw, self._source)
             for mask, reason in problems:
                 self._faults[column.name, reason] += int(mask.sum())
                 self._first.setdefault((column.name, reason), self._count + int(np.argmax(mask)) + 1)
@@ -156,10 +158,7 @@ def expected_states(
     """The pool of each partition. rows: one a person, canonical values of ``expected_columns``. place: of the run in
     its chain.
 
-    Left out is who is in a partition with fewer than a cohort of them: these people are known by their rows, as others
-    are.
-
-    Raises InputError: a person stands there twice. O(p log p).
+    Raises InputError: a person stands there twice, or more are in a partition than may enter together. O(p log p).
     """
     policy = bound.policy
     person, digests = people_in(rows.column(policy.cohorts.individual.name), people_key(secret))
@@ -170,12 +169,26 @@ def expected_states(
     states = {}
     for number, names in enumerate(values):
         own = np.flatnonzero(partition == number)
-        if own.size < policy.cohorts.cohort_size:
-            continue
+        refuse_too_many(own.size)
         pool = empty_pool(bound).expecting(digests[person[own]], rows.take(pa.array(own)), bound)
-        key, warm = partition_key(secret, names), WarmState(roster=RosterState(RosterHead(epoch), pool))
-        states[key] = CarriedState(key, epoch, place, windows_of(policy), None, warm)
+        key = partition_key(secret, names)
+        states[key] = expecting_state(key, epoch, place, pool, policy)
     return states
+
+
+def expecting_state(key: bytes, epoch: int, place: int, pool: Pool, policy: Policy) -> CarriedState:
+    """What a run would have left of a partition where these people wait and nobody has entered."""
+    warm = WarmState(roster=RosterState(RosterHead(epoch), pool))
+    return CarriedState(key, epoch, place, windows_of(policy), None, warm)
+
+
+def refuse_too_many(count: int) -> None:
+    """Raise InputError if more people are expected in a partition than may enter together."""
+    if count > MOST:
+        raise InputError(
+            f"people: {count:,} of one partition, of which at most {MOST:,} may enter together; name fewer (the others"
+            " are known by their rows), or part the feed (partition_by)"
+        )
 
 
 class ExpectedCohorts:

@@ -258,7 +258,9 @@ class SolveWindows(beam.DoFn):
         there = clock_state.read()
         before = PartitionClock.from_bytes(there) if there else self._begin(key, warm, segments, bags)
         if places == EXPECTED:
-            warm.write(self._step.expect(key, before, warm.read(), ipc))
+            after = self._step.expect(key, before, warm.read(), ipc)
+            self._sizes.check(key, after, warm.writes(after))
+            warm.write(after)
             self._follow(due, clock_state, before, before, new=not there)
             return
         if not ipc:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -38,7 +37,7 @@ from kanonflow.transforms.release.rejected import at_places, rejected_records
 from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued, domains_of, having_expected
-from kanonflow.transforms.roster.pool import Pool, empty_pool, named_twice
+from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster, RosterHead, empty_roster
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import RejectedRows
@@ -193,18 +192,14 @@ class PartitionStep:
     def expect(self, key: bytes, clock: PartitionClock, warm: WarmState, people: bytes) -> WarmState:
         """The warm state of a partition that has released nothing, with people who are known from the start.
 
-        people: as of ``Continued.expected``. Raises InputError: something was released, or one was named before.
+        people: as of ``Continued.expected``, all of the partition. Raises InputError: something was released.
         """
         if clock.last_end is not None:
             raise InputError("people: some came after a first release; give them as a bounded collection")
-        roster = empty_roster(self.epoch)
-        waits = warm.roster or RosterState(roster.head, empty_pool(self.bound))
+        waits = warm.roster or RosterState(empty_roster(self.epoch).head, empty_pool(self.bound))
         named = _named(people, key)
-        if twice := int(np.isin(named.people, waits.pool.people[waits.pool.from_start]).sum()):
-            raise named_twice(twice)
-        return replace(
-            warm, roster=replace(waits, pool=having_expected(waits.pool, named, roster, self.bound))
-        )
+        pool = waits.pool.expecting(named.people, named.values, self.bound)
+        return replace(warm, roster=replace(waits, pool=pool))
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
         """Where a batch of rows of a window goes, and the clock after it."""

@@ -32,6 +32,7 @@ def judge_carried(
     carried: Carried,
     segments: Sequence[EnteredSegment],
     record: ChainRecord | None,
+    cohort_size: int,
     findings: Findings,
 ) -> None:
     """What can be told without the secret. segments: of all partitions, those of earlier runs too. record: of the run,
@@ -65,13 +66,29 @@ def judge_carried(
         findings.add(f"{gone} people of the pool that the run began with neither entered nor wait any more")
     if inside:
         findings.add(f"{inside} people wait in the pool who are in a cohort")
-    for each in carried.expected:
-        if each.partition in carried.left:
-            stands = (carried.left[each.partition].pool, entered.get(each.partition, nobody))
-            lost_people = int((~np.isin(each.pool, np.concatenate(stands))).sum())
-            if lost_people:
-                findings.add(f"{lost_people} people of the file of people neither entered nor wait")
+    if carried.named is not None:
+        _judge_named(carried, carried.left, segments, cohort_size, findings)
     _judge_rosters(carried.left, segments, findings)
+
+
+def _judge_named(
+    carried: Carried,
+    left: Mapping[str, CarriedPartition],
+    segments: Sequence[EnteredSegment],
+    cohort_size: int,
+    findings: Findings,
+) -> None:
+    """Of one run: whom it expected entered or waits on, where they were a cohort's worth of people whom nobody knew."""
+    nobody, lost = np.zeros(0, np.uint64), 0
+    before = _people_by_partition([each for each in segments if each.inherited])
+    entered = _people_by_partition(segments)
+    for each in carried.expected:
+        new = each.pool[~np.isin(each.pool, before.get(each.partition, nobody))]
+        if each.partition in left and len(new) >= cohort_size:
+            stands = (left[each.partition].pool, entered.get(each.partition, nobody))
+            lost += int((~np.isin(new, np.concatenate(stands))).sum())
+    if lost:
+        findings.add(f"{lost} people of the file of people neither entered nor wait")
 
 
 def judge_clocks(
@@ -184,10 +201,9 @@ def judge_expected(
     values: np.ndarray,
     partition: np.ndarray,
     partition_of: Mapping[str, int],
-    cohort_size: int,
     findings: Findings,
 ) -> None:
-    """With the secret: the people whom the run expected are those of the file of people, where these are a cohort.
+    """With the secret: the people whom the run expected are those of the file of people.
 
     named: uint64 (p,), digests of the file's people; values: int32 (p, d), codes of their quasi-identifiers;
     partition: int32 (p,), of each. partition_of: as of ``with_pool``; only of these can be told which partition it is.
@@ -195,8 +211,6 @@ def judge_expected(
     if len(np.unique(named)) < len(named):
         findings.add("a person stands twice in the file of people")
         return
-    many = np.bincount(partition, minlength=1)[partition] >= cohort_size
-    named, values, partition = named[many], values[many], partition[many]
     numbered = [partition_of.get(each.partition, -1) for each in carried.expected]
     sizes = [len(each.pool) for each in carried.expected]
     digests = _joined([each.pool for each in carried.expected])

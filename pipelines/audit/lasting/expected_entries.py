@@ -41,11 +41,14 @@ def are_too_few(
 ) -> np.ndarray:
     """Which of these rows count for nothing, bool (n,): fewer than a cohort of a partition were new to their run, and
     are known by their rows as others are."""
-    expected = are_expected(rows)
-    new = expected & ((person < 0) | entered_as_expected(rows, person, rosters, heads))
-    group = np.unique(np.column_stack([rows.partition, rows.end]), axis=0, return_inverse=True)[1].ravel()
+    few = are_expected(rows)
+    its = np.flatnonzero(few)
+    new = (person[its] < 0) | entered_as_expected(rows, person, rosters, heads)[its]
+    of_run = np.column_stack([rows.partition[its], rows.end[its]])
+    group = np.unique(of_run, axis=0, return_inverse=True)[1].ravel()
     many = np.bincount(group, weights=new) >= (policy.cohort_size or policy.k)
-    return expected & ~many[group]
+    few[its] = ~many[group]
+    return few
 
 
 def judge_expected_entries(

@@ -131,7 +131,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         findings.add("who stands behind the rows was not audited further: the cohorts are not whole")
         return LastingFigures()
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
-    judge_carried(evidence.carried, every, evidence.record, findings)
+    judge_carried(evidence.carried, every, evidence.record, policy.cohorts.cohort_size, findings)
     keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
     fewest = rosters.fewest(np.arange(len(rosters.person)))
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
@@ -160,7 +160,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     if evidence.named is not None:
         named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
         people_of_file = (named.digest, named.values, named.partition)
-        judge_expected(evidence.carried, *people_of_file, numbers, policy.cohorts.cohort_size, findings)
+        judge_expected(evidence.carried, *people_of_file, numbers, findings)
     seen = with_pool(rows, evidence.carried, numbers)
     its = people_of_rows(seen, rosters)
     counts = ~are_too_few(seen, its, rosters, heads, policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,18 +14,23 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that
 
 import kanonflow
 from kanonflow.pipelines.cli import main
+from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.one_table import anonymize_table
+from kanonflow.transforms.rows.element_rows import text_schema
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.windows import expected_people
+from kanonflow.transforms.windows.expect_people import PeopleOfBundles, people_of_partition, together
 from tests.nightly import HEADER, POLICY, Nights, line, nights_of
-from tests.runners import bounded_pipeline
+from tests.runners import bounded_pipeline, streaming_pipeline
 
 IDLE = range(40, 52)
 """People of the file who never have a row."""
@@ -384,3 +390,76 @@ def test_the_face_says_it() -> None:
     assert "people" in (
         kanonflow.KAnonymize.__init__.__annotations__ | kanonflow.anonymize_table.__annotations__
     )
+
+
+def test_a_collection_in_many_bundles_is_one_collection(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However a runner cuts it: who is handed over one by one is expected as who comes at once; a person in two bundles
+    is there twice, and too many are too many together."""
+    secret = Secret.from_file(str(nights.place / "secret"))
+    people = _table(people_lines(), "who,age,job,shop,email").to_pylist()
+    policy = read_policy(nights.place / "policy.yaml")
+    bound = bind(policy, text_schema(policy), text=True, source="test")
+    read = PeopleOfBundles(bound, secret, 5)
+
+    def cut(bundles: Sequence[Sequence[dict[str, Any]]]) -> tuple[bytes, tuple[int, bytes, bytes]]:
+        states = []
+        for bundle in bundles:
+            read.start_bundle()
+            for person in bundle:
+                read.process(person)
+            states += [made.value for made in read.finish_bundle()]
+        assert len({key for key, _ in states}) == 1
+        return together((states[0][0], [state for _, state in states]), bound)
+
+    whole = cut([people])
+    assert cut([[person] for person in reversed(people)]) == whole
+    assert len(people_of_partition(whole)[1]) == 8 * len(people)
+    with pytest.raises(InputError, match="1 rows name a person who stands there already"):
+        cut([people, people[3:4]])
+    monkeypatch.setattr(expected_people, "MOST", len(people) - 1)
+    with pytest.raises(InputError, match="31 may enter together"):
+        cut([[person] for person in people])
+
+
+def test_a_stream_of_ones_own_expects_a_bounded_collection(nights: Nights) -> None:
+    """Rows that come while time goes on; whoever is named enters with the first release, before who was seen."""
+    secret = Secret.from_file(str(nights.place / "secret"))
+    people = _table(people_lines(), "who,age,job,shop,email").to_pylist()
+    rows = TestStream()
+    for day in (1, 2, 3):
+        rows = rows.add_elements(
+            [each for each in _table(ROWS).to_pylist() if each["ref"].startswith(f"n{day}-")]
+        )
+        rows = rows.advance_watermark_to(dt.datetime(2024, 3, day + 1, 12, tzinfo=dt.UTC).timestamp())
+
+    def judge(metrics: list[dict[str, Any]]) -> None:
+        entered_with = sorted(
+            (each["window_end"], each["people_entered"]) for each in metrics if each["released"]
+        )
+        assert entered_with[0][1] == len(NAMED)
+        assert sum(each["rows_released"] for each in metrics) == len(ROWS)
+
+    with streaming_pipeline() as pipeline:
+        names = pipeline | "People" >> beam.Create(people)
+        out = pipeline | rows | KAnonymize(nights.place / "policy.yaml", secret, epoch=5, people=names)
+        assert_that(out.metrics | beam.WindowInto(beam.window.GlobalWindows()), judge)
+
+
+def test_one_new_customer_a_night_enters_when_there_are_enough(tmp_path: Path) -> None:
+    """Fewer than a cohort who are new in the file are known by their rows; each night passes its audit, and who is in
+    the file still enters once enough of them are new."""
+    days = [[row for row in ROWS if row.split(",")[-1].startswith(f"n{day}-")] for day in (1, 2, 3)]
+    made = nights_of(tmp_path / "place", days, CALLED)
+    counts = []
+    for night, named in enumerate((range(20), [*range(20), 40], [*range(20), 40, 41, 42]), 1):
+        write_people(made.place, people_lines([*named]), f"people{night}.csv")
+        (made.place / "policy.yaml").write_text(CALLED.replace("customers.csv", f"people{night}.csv"))
+        before = ("--continue", f"@out{night - 1}") if night > 1 else ()
+        assert made.anonymize(f"{night}.csv", f"out{night}", "--carry", *before) == 0
+        assert made.verify(f"{night}.csv", f"out{night}", flags=["--strict"]) == 0
+        counts.append([len(each) for each in entered(made.place / f"out{night}")])
+    assert counts[:2] == [[20], [20]]
+    assert counts[2] == [20, 3 + 4], "those of the file, and beside them those who were seen"
+    assert made.verify("*.csv", "out1", "out2", "out3") == 0

@@ -43,7 +43,7 @@ def said(
     """What is found of a run at place 1."""
     findings = Findings()
     began = {} if came is None else {"p": came}
-    judge_carried(Carried(began, {"p": left}), segments, ChainRecord(1, True, "e", True), findings)
+    judge_carried(Carried(began, {"p": left}), segments, ChainRecord(1, True, "e", True), 3, findings)
     return list(findings.messages())
 
 

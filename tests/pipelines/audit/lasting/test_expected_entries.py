@@ -109,7 +109,7 @@ def held(values: list[int], pool: list[int], numbered: int = 0) -> tuple[str, ..
     own = CarriedPartition("ab", "", 0, None, none, 0, np.array(pool, np.uint64), kept, None)
     findings = Findings()
     file = (np.arange(3, dtype=np.uint64), np.array([[1], [0], [2]], np.int32), np.zeros(3, np.int32))
-    judge_expected(Carried({}, None, (own,)), *file, {"ab": numbered}, 3, findings)
+    judge_expected(Carried({}, None, (own,)), *file, {"ab": numbered}, findings)
     return findings.messages()
 
 
