@@ -188,6 +188,7 @@ LINES = {
         (14_175, "damaged state is told so, whatever is wrong with it"),
         (14_690, "people known from the start: of files, collections and tables"),
         (14_740, "a collection of people that a runner cuts is one collection"),
+        (14_785, "a short window asks Arrow a third as often: what is not needed is not asked"),
     ],
     "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
     "schemas": [
@@ -207,6 +208,7 @@ LINES = {
         (7_947, "each promise says whether it is proved, or tested only"),
         (7_960, "what JSON lines, workbooks and numbered headers say"),
         (7_990, "people known from the start"),
+        (8_001, "an array is cast, and asked for nulls, where it is needed only"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -231,6 +233,7 @@ CODE = [
     (58_020, "people known from the start"),
     (58_032, "a time zone that nobody knows is refused by name"),
     (58_050, "a collection of people that a runner cuts is one collection"),
+    (58_089, "a short window asks Arrow a third as often"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
