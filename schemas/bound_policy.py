@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ class BoundColumn:
         """The field's name in the input and in the policy."""
         return self.field.name
 
-    @property
+    @cached_property
     def published_name(self) -> str:
         """The field's name in releases: a valid Avro name."""
         return avro_name(self.field.name)
@@ -128,7 +129,7 @@ class BoundPolicy:
     text: bool
     csv: bool = False
 
-    @property
+    @cached_property
     def canonical_schema(self) -> pa.Schema:
         """Names and canonical types of the kept fields, of lasting cohorts FAULT_COLUMN last; every field nullable."""
         fields = [pa.field(column.name, column.arrow_type) for column in self.columns]
@@ -141,18 +142,18 @@ class BoundPolicy:
         """The columns to read from the input."""
         return tuple(column.name for column in self.columns)
 
-    @property
+    @cached_property
     def attributes(self) -> frozenset[str]:
         """Names of the fields that are read once of an individual, when it enters: of lasting cohorts the
         quasi-identifiers, else none. A cell of one that is no value is handed on (schemas/text_inputs.py)."""
         return frozenset(field.name for field in self.policy.read_once)
 
-    @property
+    @cached_property
     def quasis(self) -> tuple[BoundColumn, ...]:
         """The quasi-identifiers, in the policy's order."""
         return tuple(column for column in self.columns if column.field.quasi is not None)
 
-    @property
+    @cached_property
     def payload(self) -> tuple[BoundColumn, ...]:
         """What is published as it is, in the release's order: partition fields first, then the policy's."""
         payload = [

@@ -127,9 +127,8 @@ class Hierarchy:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = pc.index_in(texts, value_set=pa.array(self.leaves, pa.string()))
-        codes = np.asarray(found.fill_null(-1)).astype(np.int32)
-        return np.where(np.asarray(texts.is_null()), np.int32(-1), codes)
+        places = pc.index_in(texts, value_set=pa.array(self.leaves, pa.string()))
+        return np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int32)
 
     @cached_property
     def _row_of(self) -> dict[str, tuple[str, ...]]:

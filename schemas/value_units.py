@@ -21,7 +21,8 @@ def to_units(array: pa.Array | pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[n
     """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    return form_of(array.type).units(array), np.asarray(array.is_null())
+    nulls = np.asarray(array.is_null()) if array.null_count else np.zeros(len(array), dtype=np.bool_)
+    return form_of(array.type).units(array), nulls
 
 
 def from_units(values: NDArray[Any], nulls: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

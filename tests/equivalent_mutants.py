@@ -94,7 +94,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "slot.place <= own.place",
         0,
     ): "equal places were judged one line above",
-    (_PUBLISH, "published_order", "boxes.of_row is None", "boxes.of_row is not None", 0): _WAYS,
     (_PUBLISH, "published_order", "ranks.size - 1", "ranks.size - 0", 0): _WAYS,
     (_PUBLISH, "_follow", "key == key[same]", "key != key[same]", 0): _WAYS,
     (
@@ -111,7 +110,9 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "int(ranks.max(initial=0)) + 2",
         0,
     ): "room that nothing is written to",
-    (_PUBLISH, "_keys_in_order", "of_row is not None", "of_row is None", 0): _WAYS,
+    (_PUBLISH, "_keys_in_order", "boxes.of_row is not None", "boxes.of_row is None", 0): _WAYS,
+    (_PUBLISH, "_keys_in_order", "boxes is not None", "boxes is None", 1): _WAYS,
+    (_PUBLISH, "_keys_in_order", "boxes.of_row is not None", "boxes.of_row is None", 1): _WAYS,
     # Of the modules that judge.
     (
         f"{_JUDGE}/candidate_graph.py",

@@ -19,6 +19,7 @@ from kanonflow.schemas.kinds.form import (
     NOTHING,
     Ends,
     Form,
+    as_type,
     cast_halves,
     well_formed,
 )
@@ -87,18 +88,18 @@ class Days(Dated):
         """Days since 1970."""
         if self.arrow != pa.date32():
             return super().units(array)
-        return whole_units(array.cast(pa.int32()).cast(pa.int64()))
+        return whole_units(array.view(pa.int32()))
 
     def of_units(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Days since 1970."""
         if self.arrow != pa.date32():
             return super().of_units(values, nulls)
-        return pa.array(values, pa.int64(), mask=nulls).cast(pa.int32()).cast(self.arrow)
+        return as_type(pa.array(values, mask=nulls), pa.int32()).view(self.arrow)
 
     def nearest(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Cut to 32 bits."""
         bounds = np.iinfo(np.int32)
-        return self.of_units(np.clip(values, bounds.min, bounds.max), nulls)
+        return self.of_units(np.clip(values, bounds.min, bounds.max).astype(np.int32), nulls)
 
     def read(self, cells: pa.StringArray, form: TextForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """By the format that a policy gives, or as ISO 8601 has it."""
@@ -189,11 +190,11 @@ class Instants(Dated):
 
     def units(self, array: pa.Array) -> NDArray[np.int64]:
         """In the type's unit."""
-        return whole_units(array.cast(pa.int64()))
+        return whole_units(array.view(pa.int64()))
 
     def of_units(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """In the type's unit."""
-        return pa.array(values, pa.int64(), mask=nulls).cast(self.arrow)
+        return pa.array(values, pa.int64(), mask=nulls).view(self.arrow)
 
     def read(self, cells: pa.StringArray, form: TextForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """By the format that a policy gives, or as ISO 8601 has it."""
@@ -211,7 +212,7 @@ class Instants(Dated):
         array, bad = _in_utc(array, form)
         have, want = _PER_SECOND[array.type.unit], _PER_SECOND[self.arrow.unit]
         nulls = np.asarray(array.is_null())
-        values = whole_units(array.cast(pa.int64()))
+        values = whole_units(array.view(pa.int64()))
         seconds = values // have
         outside = ~nulls & ((seconds < FIRST_SECOND) | (seconds > LAST_SECOND))
         values = np.where(nulls | outside, 0, values)
@@ -307,7 +308,7 @@ class TimesOfDay(Form):
         """Of 64 bits, in the type's unit since midnight."""
         if self.arrow.bit_width != 64:
             return super().units(array)
-        return whole_units(array.cast(pa.int64()))
+        return whole_units(array.view(pa.int64()))
 
 
 def _in_utc(array: pa.Array, form: TextForm) -> tuple[pa.Array, NDArray[np.bool_]]:

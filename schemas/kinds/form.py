@@ -165,7 +165,7 @@ class Form:
     def take(self, array: pa.Array, form: TextForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Values of a typed column as these, and a mask (n,) of those that are none. Raises what pyarrow raises: the
         column's type is not one of these."""
-        values = array if array.type == self.arrow else array.cast(self.arrow)
+        values = as_type(array, self.arrow)
         return values, self.beyond(values)
 
     @property
@@ -190,7 +190,7 @@ class Form:
     def texts(self, array: pa.Array) -> pa.StringArray:
         """Values as canonical text."""
         try:
-            return array.cast(pa.string())
+            return as_type(array, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             # Nested values, and instants beyond the calendar: only ever seen in rejected rows.
             return pa.array([_as_text(value) for value in array], pa.string())
@@ -223,6 +223,16 @@ def _as_text(value: pa.Scalar) -> str | None:
         return str(value.as_py())
     except (ValueError, OverflowError):
         return str(value.value)
+
+
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array cast, or itself where it is of that type: asking Arrow costs more."""
+    return array if array.type == kind else array.cast(kind)
+
+
+def present(array: pa.Array) -> NDArray[np.bool_]:
+    """Where there is a value, bool (n,)."""
+    return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), dtype=np.bool_)
 
 
 def cast_halves(array: pa.Array, kind: pa.DataType) -> pa.Array:

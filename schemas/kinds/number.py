@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.errors import SchemaError
-from kanonflow.schemas.kinds.form import Ends, Form, cast_halves, well_formed
+from kanonflow.schemas.kinds.form import Ends, Form, as_type, cast_halves, well_formed
 from kanonflow.schemas.kinds.kind import Ranges
 from kanonflow.schemas.policy_fields import Domain, Field, Quasi
 from kanonflow.schemas.text_form import BLANKS, ISO, TextForm
@@ -26,6 +26,7 @@ MOST_GRID_DIGITS = 15
 """Significant digits of a grid: a double holds every multiple of it up to 2**53 exactly."""
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
 _WHOLE_FLOATS = {pa.float32(): 2**24, pa.float64(): 2**53}
+_WITHIN_LONGS = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64()})
 _DIGITS = Context(prec=100)
 """More than any type has: Python's own 28 would refuse numbers that fit."""
 _LARGEST = np.int64(np.iinfo(np.int64).max)
@@ -149,17 +150,16 @@ class Whole(NumberForm):
 
     def units(self, array: pa.Array) -> NDArray[np.int64]:
         """Themselves."""
-        return whole_units(array.cast(pa.int64()))
+        return whole_units(array if array.type in _WITHIN_LONGS else array.cast(pa.int64()))
 
     def of_units(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Themselves."""
-        return pa.array(values, pa.int64(), mask=nulls).cast(self.arrow)
+        return as_type(pa.array(values, pa.int64(), mask=nulls), self.arrow)
 
     def nearest(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Cut to the type's own bounds."""
         ends = np.iinfo(str(self.arrow))
-        low, high = ends.min, ends.max
-        return self.of_units(np.clip(values, low, high), nulls)
+        return pa.array(np.clip(values, ends.min, ends.max).astype(ends.dtype), self.arrow, mask=nulls)
 
     def _cast(self, cells: pa.StringArray, form: TextForm) -> pa.Array:
         formed = well_formed(_with_point(cells, form), r"^-?\d+(\.0*)?$", signed=True)
@@ -228,11 +228,12 @@ class FloatForm(NumberForm):
 
     def units(self, array: pa.Array) -> NDArray[np.float64]:
         """Themselves, a null NaN."""
-        return np.asarray(array.cast(pa.float64()).fill_null(float("nan")))
+        array = as_type(array, pa.float64())
+        return np.asarray(array.fill_null(float("nan")) if array.null_count else array)
 
     def of_units(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Themselves."""
-        return pa.array(values, pa.float64(), mask=nulls).cast(self.arrow)
+        return as_type(pa.array(values, pa.float64(), mask=nulls), self.arrow)
 
     def nearest(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Cut to the largest single where the type is one."""
@@ -241,7 +242,7 @@ class FloatForm(NumberForm):
 
     def keys(self, array: pa.Array) -> list[NDArray[Any]]:
         """The bits; -0.0 and 0.0 differ."""
-        array = array.cast(pa.float64())
+        array = as_type(array, pa.float64())
         bits = np.asarray(array.fill_null(0.0) if array.null_count else array).view(np.int64)
         # Negative doubles count downward in their bits; turning all but the sign makes them count up.
         return [np.where(bits < 0, bits ^ _LARGEST, bits)]
@@ -421,7 +422,7 @@ class DecimalForm(NumberForm):
 
 def whole_units(array: pa.Array) -> NDArray[np.int64]:
     """int64 (n,), a null 0. Where there are no nulls nothing is filled: asking Arrow costs more."""
-    return np.asarray(array.fill_null(0) if array.null_count else array)
+    return np.asarray(array.fill_null(0) if array.null_count else array).astype(np.int64, copy=False)
 
 
 def decimal_words(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:

@@ -180,7 +180,7 @@ def _cohorts(played: Played, out: Out) -> Iterator[str]:
 
 def went_back(played: Played) -> bool:
     """Whether rows of a wrong line of states may stand in two books."""
-    return played.schedule.has(Kind.REWIND, Kind.OLDER, Kind.BESIDE, Kind.ROTATE)
+    return played.schedule.has(Kind.REWIND, Kind.OLDER, Kind.BESIDE, Kind.ROTATE, Kind.EDIT)
 
 
 def _marks(played: Played) -> list[str]:
@@ -229,7 +229,7 @@ def quiet(played: Played) -> Course:
 def unlike_quiet(played: Played, out: Out) -> Iterator[str]:
     """What differs from the quiet run, where nothing in the schedule may make a difference."""
     schedule = played.schedule
-    if schedule.has(Kind.EARLY, Kind.ROTATE) or played.stopped:
+    if schedule.has(Kind.EARLY, Kind.ROTATE, Kind.EDIT) or played.stopped:
         return
     if not schedule.punctual and schedule.mode is Mode.STREAM:
         return  # what is late depends on how far the watermark was

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.transforms.files import create_if_absent
 from kanonflow.transforms.lineage import committed_rosters, published_slots
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
@@ -24,6 +26,7 @@ from kanonflow.transforms.windows import step as steps
 from kanonflow.transforms.windows.solve_windows import _Rosters
 from tests.simulation.jobs import Job
 from tests.simulation.play import _Course
+from tests.simulation.store import Write
 from tests.simulation.worlds import Schedule
 
 Patch = pytest.MonkeyPatch
@@ -163,6 +166,37 @@ def _partitions_sleep_on(patch: Patch) -> None:
     patch.setattr(_Course, "_continue", lambda *asked: replace(made(*asked), woken=()))
 
 
+def _rejected_share_a_file(patch: Patch) -> None:
+    # Also the number that a batch has among those that are refused: where each has a name, few names meet.
+    numbered = steps.PartitionStep.refuse
+    patch.setattr(
+        steps.PartitionStep,
+        "refuse",
+        lambda self, key, clock, *rows: numbered(self, key, replace(clock, refused=0), *rows),
+    )
+    made = sinks.create_if_absent
+
+    def first_wins(path: str, data: bytes, **how: Any) -> Any:
+        outcome = made(path, data, **how)
+        return sinks.Outcome.SAME if how.get("same") is sinks.same_records else outcome
+
+    patch.setattr(sinks, "create_if_absent", first_wins)
+
+
+def _uploads_replace(patch: Patch) -> None:
+    def upload(path: str, data: bytes) -> bool:
+        store = FileSystems.get_filesystem(path)
+        store.put(Write(path, data, unless=False))
+        return True
+
+    patch.setattr(create_if_absent, "_upload_unless_exists", upload)
+
+
+def _a_resumed_run_compares_nothing(patch: Patch) -> None:
+    patch.setattr(EarlierReleases, "compare", lambda self, place, made: None)
+    patch.setattr(EarlierReleases, "compare_end", lambda self, place, parts: None)
+
+
 FAULTS = (
     Fault("the order of arrival decides", "decision 059", _arrival_decides, seed=2),
     Fault(
@@ -238,6 +272,21 @@ FAULTS = (
         _partitions_sleep_on,
         seed=4,
         needs=frozenset({"chain"}),
+    ),
+    Fault("rejected rows of one name share a file", "decision 045", _rejected_share_a_file, seed=1),
+    Fault(
+        "a resumed run compares nothing",
+        "decision 038",
+        _a_resumed_run_compares_nothing,
+        seed=7,
+        needs=frozenset({"edit"}),
+    ),
+    Fault(
+        "an upload replaces what is there",
+        "decision 066",
+        _uploads_replace,
+        seed=648,
+        needs=frozenset({"beside"}),
     ),
     Fault("rows that wait are not in the state", "decision 078", _waiting_rows_stay_behind, seed=0),
 )

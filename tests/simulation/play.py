@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,13 +20,15 @@ from kanonflow.transforms.rows.element_rows import text_schema
 from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.windows.chain import Chain
 from tests.simulation.jobs import Job, Site, State
-from tests.simulation.store import BUCKET, Died, Store, Write
-from tests.simulation.worlds import Disturbance, Kind, Mode, Schedule, until_ms
+from tests.simulation.store import BUCKET, Died, Store, Write, nothing
+from tests.simulation.worlds import Disturbance, Kind, Mode, Schedule, edited, until_ms
 from tests.small_feeds import SECRET
 from tests.swapped_feeds import EPOCH, TrailFeed
 
 ROTATED = Secret(b"the second secret of a feed in the simulator").after([SECRET], 2)
 MOST_STARTS = 60
+_PAUSE = 20
+"""Ticks."""
 
 
 @dataclass
@@ -66,6 +70,8 @@ def play(schedule: Schedule, feed: TrailFeed, store: Store) -> Played:
                 site = replace(site, continued=ContinuedCohorts(output, bound, EPOCH))
         course.run(site, earlier)
         store.land()
+        if played.stopped:
+            break
         if site.chain is not None:
             record = {
                 "epoch": epoch_text(EPOCH),
@@ -89,7 +95,9 @@ class _Course:
         self.secret = SECRET
         self.left = list(played.schedule.disturbances)
         self.store = played.store
-        self.full = 0
+        self.feed = played.feed
+        self.chance = np.random.default_rng([played.schedule.seed, 7])
+        self.met: Exception | None = None
 
     def run(self, site: Site, earlier: str | None) -> None:
         """One output, to the end of its feed."""
@@ -100,6 +108,7 @@ class _Course:
         again = False
         while True:
             self.played.starts += 1
+            site = replace(site, feed=self.feed)
             assert self.played.starts < MOST_STARTS, "the job begins again and again"
             try:
                 if not continued:
@@ -157,7 +166,8 @@ class _Course:
             chosen, ticks = jobs[number]
             try:
                 self._happens(job, kept)
-                next(ticks)
+                with self._between(jobs[0][1] if chosen is not jobs[0][0] is job else None):
+                    next(ticks)
                 if chosen is job:
                     kept += chosen.checkpoints
                     chosen.checkpoints.clear()
@@ -169,6 +179,37 @@ class _Course:
                 if chosen is job:
                     raise
                 del jobs[number]
+            met, self.met = self.met, None
+            if isinstance(met, StopIteration):
+                kept += job.checkpoints
+                del jobs[0]
+            elif met is not None:
+                raise met
+
+    @contextlib.contextmanager
+    def _between(self, ticks: Iterator[None] | None) -> Iterator[None]:
+        """Let one job go on between what another one has read and its next write, in every second case: until that file
+        is there, or for some ticks."""
+        store = self.store
+        if ticks is None or store.before is not nothing or self.chance.random() < 0.5:
+            yield
+            return
+
+        def before(write: Write) -> None:
+            store.before = nothing
+            try:
+                for _ in range(_PAUSE):
+                    if write.path in store.objects:
+                        return
+                    next(ticks)
+            except (StopIteration, OSError, OlderStateError) as met:
+                self.met = met
+
+        store.before = before
+        try:
+            yield
+        finally:
+            store.before = nothing
 
     def _happens(self, job: Job, kept: list[State]) -> None:
         self.tick += 1
@@ -184,6 +225,9 @@ class _Course:
         keeps = Remake.REWIND if job.remake is Remake.REWIND else Remake.REFUSE
         match what.kind:
             case Kind.CRASH:
+                raise Died
+            case Kind.EDIT:
+                self.feed = edited(self.feed, self.schedule.seed + what.size)
                 raise Died
             case Kind.DIE | Kind.LOST | Kind.ZOMBIE | Kind.FULL:
                 self._trouble(what)
@@ -210,7 +254,7 @@ class _Course:
         store, count = self.store, [what.size]
 
         def quiet() -> None:
-            store.before = store.after = lambda write: None
+            store.before = store.after = nothing
 
         def before(write: Write) -> None:
             count[0] -= 1

@@ -30,6 +30,10 @@ class Write:
     unless: bool
 
 
+def nothing(write: Write) -> None:
+    """What happens at most writes."""
+
+
 @dataclass
 class Store:
     """objects: content by path. before, after: called with each write; what they raise, the writer meets.
@@ -38,8 +42,8 @@ class Store:
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
-    before: Callable[[Write], None] = lambda write: None
-    after: Callable[[Write], None] = lambda write: None
+    before: Callable[[Write], None] = nothing
+    after: Callable[[Write], None] = nothing
     late: list[Write] = field(default_factory=list)
     writes: int = 0
 

@@ -35,11 +35,12 @@ class Kind(StrEnum):
     RESCALE     a savepoint, and another number of workers
     REWIND      the job goes on from an older checkpoint, and is told to
     OLDER       the same, and it is not told to
-    BESIDE      a second job from a checkpoint writes to the same output
+    BESIDE      a second job from a checkpoint writes to the same output, also between what the first reads and writes
     EARLY       a timer fires though nothing is due
     LAG         the watermark stays where it is for a step
     SLOW        some rows of a step come a step later, where the feed has late rows
     ROTATE      from the next start on the secret is another
+    EDIT        a run over files dies, and some rows of its input have another payload when it begins again
     """
 
     CRASH = auto()
@@ -56,6 +57,7 @@ class Kind(StrEnum):
     LAG = auto()
     SLOW = auto()
     ROTATE = auto()
+    EDIT = auto()
 
 
 _OF_NIGHTS = (Kind.CRASH, Kind.DIE, Kind.LOST, Kind.ZOMBIE, Kind.FULL)
@@ -114,6 +116,7 @@ def drawn(seed: int) -> Schedule:
     protection = str(rng.choice(["lasting", "window", "row"], p=[0.7, 0.15, 0.15]))
     punctual = bool(rng.random() < 0.5)
     kinds = [each for each in Kind if mode is Mode.STREAM or each in _OF_NIGHTS]
+    kinds = [each for each in kinds if each is not Kind.EDIT]
     if punctual and Kind.SLOW in kinds:
         kinds.remove(Kind.SLOW)
     ends: tuple[int, ...] = ()
@@ -127,6 +130,10 @@ def drawn(seed: int) -> Schedule:
         Disturbance(int(rng.integers(1, 60)), kinds[int(rng.choice(some))], int(rng.integers(1, 6)))
         for _ in range(int(rng.integers(0, 7)))
     ]
+    # By a generator of its own: what is drawn besides stays as it was.
+    rng = np.random.default_rng([seed, 5])
+    if mode is Mode.NIGHTS and rng.random() < 0.15:
+        happens.append(Disturbance(int(rng.integers(1, 60)), Kind.EDIT, int(rng.integers(1, 6))))
     return Schedule(seed, mode, protection, punctual, tuple(sorted(happens)), ends, carries)
 
 
@@ -185,6 +192,13 @@ def _silent_for_a_night(schedule: Schedule, feed: TrailFeed) -> TrailFeed:
     if len(kept) <= len(feed.rows) // 3:
         return feed
     return replace(feed, rows=tuple(feed.rows[at] for at in kept), owners=feed.owners[kept])
+
+
+def edited(feed: TrailFeed, seed: int) -> TrailFeed:
+    """The feed in which a third of the rows, whosever they are, have another payload."""
+    rng = np.random.default_rng([seed, 6])
+    rows = (row._replace(amount=f"9{row.amount}") if rng.random() < 1 / 3 else row for row in feed.rows)
+    return replace(feed, rows=tuple(rows))
 
 
 def until_ms(step: int) -> int:

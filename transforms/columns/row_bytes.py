@@ -9,9 +9,9 @@ import hashlib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.form import present
 from kanonflow.transforms.columns.sort_keys import known, sort_keys, whole
 from kanonflow.transforms.secret.seeds import encode
 
@@ -58,13 +58,13 @@ def content_digest(rows: pa.Table) -> bytes:
 
 
 def _hash_column(array: pa.Array, state: hashlib._Hash) -> None:
-    state.update(np.asarray(array.is_valid()).tobytes())
+    state.update(present(array).tobytes())
     if pa.types.is_struct(array.type):
         for part in array.flatten():
             _hash_column(part, state)
     elif pa.types.is_list(array.type):
-        lengths = np.asarray(pc.list_value_length(array).fill_null(0).cast(pa.int64()))
-        state.update(lengths.tobytes())
+        lengths = np.asarray(known(array.value_lengths(), 0))
+        state.update(lengths.astype(np.int64).tobytes())
         _hash_column(array.flatten(), state)
     elif pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         _hash_texts(array, state)
@@ -75,7 +75,7 @@ def _hash_column(array: pa.Array, state: hashlib._Hash) -> None:
 
 def _hash_texts(array: pa.Array, state: hashlib._Hash) -> None:
     """Add all lengths (int32), then all bytes; a null counts as empty, its validity tells it apart."""
-    filled = known(array.cast(pa.binary()), b"")
+    filled = known(array.view(pa.binary()), b"")
     ends, content = _ends(filled), filled.buffers()[2]
     state.update(np.diff(ends).tobytes())
     if content is not None and len(filled):
@@ -86,7 +86,7 @@ def _text_words(array: pa.Array) -> list[NDArray[np.uint64]]:
     """Words that tell texts apart, uint64 (n,) each; of a null zeros."""
     encoded = array.dictionary_encode()
     codes = np.asarray(known(encoded.indices, len(encoded.dictionary)))
-    values = encoded.dictionary.cast(pa.binary())
+    values = encoded.dictionary.view(pa.binary())
     ends = _ends(values)
     sizes = np.diff(ends)
     longest = int(sizes.max(initial=0))

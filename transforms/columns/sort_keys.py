@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.form import as_type, present
 from kanonflow.schemas.kinds.forms import form_of
 
 Keys = list[NDArray[Any]]
@@ -18,8 +19,10 @@ _PACKED = 1 << 62
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    """A column as one array, without a copy where it is one."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def sort_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
@@ -53,7 +56,7 @@ def whole_numbers(array: pa.Array) -> NDArray[np.int64]:
         array = array.view(pa.int32())
     elif pa.types.is_timestamp(array.type):
         array = array.view(pa.int64())
-    return np.asarray(known(array.cast(pa.int64()), 0))
+    return np.asarray(known(as_type(array, pa.int64()), 0))
 
 
 def known(array: pa.Array, value: Any) -> pa.Array:
@@ -62,6 +65,8 @@ def known(array: pa.Array, value: Any) -> pa.Array:
 
 
 def _text_ranks(array: pa.Array) -> NDArray[np.int64]:
+    if array.null_count == len(array):
+        return np.zeros(len(array), dtype=np.int64)
     encoded = array.dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), dtype=np.int64)
     ranks[np.asarray(pc.array_sort_indices(encoded.dictionary))] = np.arange(1, len(encoded.dictionary) + 1)
@@ -71,14 +76,14 @@ def _text_ranks(array: pa.Array) -> NDArray[np.int64]:
 
 def _list_keys(array: pa.Array) -> Keys:
     """Lists compared element by element, a shorter one before its extensions, a null before the empty one."""
-    sizes = np.asarray(array.value_lengths().fill_null(0)).astype(np.int64)
+    sizes = np.asarray(known(array.value_lengths(), 0)).astype(np.int64)
     items = dense_ranks(sort_keys(array.flatten())) + 1
     longest = int(sizes.max()) if sizes.size else 0
     bits = max(1, int(items.max()).bit_length()) if items.size else 1
     a_key = 63 // bits
     # The list as digits, the validity first and 0 behind the last item; as many digits as fit make one key.
     digits = np.zeros((len(array), -(-(longest + 1) // a_key) * a_key), dtype=np.int64)
-    digits[:, 0] = np.asarray(array.is_valid())
+    digits[:, 0] = present(array)
     row = np.repeat(np.arange(len(array)), sizes)
     place = np.arange(items.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     digits[row, place + 1] = items

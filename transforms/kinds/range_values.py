@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.form import present
 from kanonflow.schemas.kinds.forms import form_of
 
 
@@ -14,9 +15,8 @@ def range_values(array: pa.Array) -> tuple[NDArray[np.int64] | NDArray[np.float6
 
     Floats as float64; integers, days, milliseconds and unscaled decimals (at most 18 digits) as int64.
     """
-    valid = np.asarray(array.is_valid())
-    values = form_of(array.type).units(array)
-    return (values if valid.all() else np.where(valid, values, values.dtype.type(0))), valid
+    valid, values = present(array), form_of(array.type).units(array)
+    return (np.where(valid, values, values.dtype.type(0)) if array.null_count else values), valid
 
 
 def range_array(

@@ -57,7 +57,8 @@ class ValueSets:
         """Among the values."""
         width = len(self.values)
         pairs = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts)) * width + self.codes
-        code = np.asarray(pc.fill_null(pc.index_in(values, value_set=self.values), -1)).astype(np.int64)
+        places = pc.index_in(values, value_set=self.values)
+        code = np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int64)
         return (code >= 0) & np.isin(box * width + code, pairs)
 
 
@@ -104,9 +105,9 @@ def set_codes(
     rank = np.empty(order.size, dtype=np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
     earlier = None if known is None else known.digests
-    seen = digests if earlier is None else np.union1d(earlier, digests)
+    seen = np.unique(digests if earlier is None else np.concatenate([earlier, digests]))
     declared = None
     if column.categories is not None:
         # A null counts once it was there, and ever after: domains only grow.
-        declared = len(column.categories) + int(np.isin(NULL, seen)[0])
-    return rank[np.asarray(encoded.indices)], SetDomain(np.unique(seen), declared)
+        declared = len(column.categories) + int((seen == NULL).any())
+    return rank[np.asarray(encoded.indices)], SetDomain(seen, declared)

@@ -13,18 +13,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.schemas.kinds.form import present
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.publishing.gate import GateError
 from kanonflow.transforms.publishing.gate_frozen import check_segment
 from kanonflow.transforms.release.candidates import in_time
-from kanonflow.transforms.release.cohorts import people_in
+from kanonflow.transforms.release.cohorts import people_in, positions
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import (
     AWAITS_INTAKE,
     INTAKE_TOO_LARGE,
     Unreleased,
-    deadlines,
     hold,
     own_ends,
     picked,
@@ -78,13 +78,16 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
     person, digests = people_in(rows.column(cohorts.individual.name), people_key(due.secret))
     roster, domains = before.roster, dict(before.warm.domains)
     cohort = roster.cohorts_of(digests)
-    readable = np.asarray(whole(rows.column(FAULT_COLUMN)).is_null())
+    readable = ~present(whole(rows.column(FAULT_COLUMN)))
     seen = (cohort[person] < 0) & readable
     pool = _waiting(before, due)
+    ends = own_ends(rows, bound)
     if seen.any():
-        pool = pool.having_seen(digests[person[seen]], own_ends(rows, bound)[seen], picked(rows, seen), bound)
-    waits = (cohort < 0) & np.isin(digests, pool.people)
-    due_now = (deadlines(rows, bound) <= due.slot.window_end) if due.slot.window_end is not None else None
+        pool = pool.having_seen(digests[person[seen]], ends[seen], picked(rows, seen), bound)
+    waits = (cohort < 0) & (positions(pool.people, digests) >= 0)
+    due_now = None
+    if due.slot.window_end is not None:
+        due_now = ends + due.policy.waiting_ms <= due.slot.window_end
     must = set() if due_now is None else set(digests[person[due_now & waits[person]]].tolist())
     intake = cohorts.intake_of(roster.head.people)
     enters = _entering(pool, digests[cohort >= 0].size, digests[waits], must, intake, due)
@@ -140,9 +143,9 @@ def _entering(
     """
     cohorts, k = due.policy.cohorts, due.policy.k
     first, rest = pool.from_start, ~pool.from_start
-    active = np.isin(pool.people, here)
+    active = positions(np.sort(here), pool.people) >= 0
     size = int(rest.sum())
-    forced = bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
+    forced = bool(must) and bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
     enough = max(cohorts.cohort_size, k) <= size <= MOST and others + int(active.sum()) >= k
     if not (enough and (size >= intake or forced)):
         rest = np.zeros_like(first)

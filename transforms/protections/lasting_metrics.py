@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.avro_schema import epoch_text
+from kanonflow.schemas.kinds.form import present
 from kanonflow.schemas.readers import one_purchase
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.structures.partition import Partition
@@ -124,10 +125,10 @@ def purchase_candidates(made: GroupedRows, due: Due) -> dict[str, Any] | None:
     reader = one_purchase(due.bound)
     if reader is None:
         return None
-    people, person = np.unique(made.person, return_inverse=True)
-    cohort = np.zeros(people.size, dtype=np.int64)
+    person = made.person
+    cohort = np.full(int(person.max()) + 1, -1, dtype=np.int64)
     cohort[person] = made.frozen.cohort_of_row
-    rows = CohortRows(cohort, person.astype(np.int64), np.zeros(person.size, dtype=np.int64), made.rows)
+    rows = CohortRows(cohort, person, np.zeros(person.size, dtype=np.int64), made.rows)
     left = candidates_left(reader, rows)
     return (
         None
@@ -168,7 +169,5 @@ def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:
     for field in boxes.fields:
         values = whole(made.rows.column(field.column.name))
         # A value that is missing or could not be read is not one that has changed.
-        outside[field.column.name] = int(
-            (~field.holds(values, frozen.cohort_of_row) & np.asarray(values.is_valid())).sum()
-        )
+        outside[field.column.name] = int((~field.holds(values, frozen.cohort_of_row) & present(values)).sum())
     return outside

@@ -59,9 +59,11 @@ def raised_boxes(hulls: Boxes, levels: tuple[int, ...]) -> Boxes:
 
 def box_columns(boxes: Boxes) -> dict[str, pa.Array]:
     """One entry a released row: struct<min, max, nulls> of ranges, list of values, label; by published name."""
-    take = None if boxes.of_row is None else pa.array(boxes.of_row)
     columns = {field.column.published_name: field.array() for field in boxes.fields}
-    return columns if take is None else {name: array.take(take) for name, array in columns.items()}
+    if boxes.of_row is None:
+        return columns
+    rows = pa.RecordBatch.from_pydict(columns).take(pa.array(boxes.of_row))
+    return dict(zip(columns, rows.columns, strict=True))
 
 
 def field_ncp(boxes: Boxes, extents: Mapping[str, float]) -> dict[str, float]:

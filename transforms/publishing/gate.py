@@ -87,9 +87,9 @@ def check_columns(released: pa.Table, bound: BoundPolicy) -> None:
 
 def check_payload(released: pa.Table, rows: pa.Table, factor: NDArray[np.int32], bound: BoundPolicy) -> None:
     """Raise GateError unless each row carries the payload of the record that the factor names."""
+    sent = rows.select([column.name for column in bound.payload]).take(pa.array(factor))
     for column in bound.payload:
-        sent = rows.column(column.name).take(pa.array(factor))
-        if not released.column(column.published_name).equals(sent):
+        if not released.column(column.published_name).equals(sent.column(column.name)):
             raise GateError(f"field {column.name}: the released values are not those of the matched records")
 
 

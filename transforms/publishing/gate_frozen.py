@@ -22,7 +22,7 @@ from kanonflow.transforms.publishing.gate import (
     check_payload,
     row_individuals,
 )
-from kanonflow.transforms.publishing.gate_kinds import inside
+from kanonflow.transforms.publishing.gate_kinds import EVERY, inside
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import Roster, Segment
@@ -45,7 +45,8 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     members = np.bincount(labels[labels >= 0], minlength=1)
     if (labels < 0).any() or members.min() < size:
         raise GateError(f"a new cohort has {int(members.min())} people, below cohort_size={size}")
-    if np.intersect1d(labels[pool.from_start], labels[~pool.from_start]).size:
+    first = pool.from_start
+    if first.any() and np.intersect1d(labels[first], labels[~first]).size:
         raise GateError("a new cohort has people who were seen and people who are known from the start")
     owner = np.asarray(segment.corners.column(COHORT)) - segment.head.cohorts
     sizes = np.bincount(owner, minlength=members.size)
@@ -56,7 +57,7 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     for column in bound.quasis:
         values = whole(pool.values.column(column.name))
         boxes = whole(hulls[column.published_name])
-        held = inside(column, boxes, values, labels, np.arange(labels.size))
+        held = inside(column, boxes, values, labels, EVERY)
         if not held.all():
             raise GateError(
                 f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box"
@@ -96,32 +97,33 @@ def check_frozen_release(
     groups, first = np.unique(group, return_index=True)
     if not np.array_equal(groups, np.arange(frozen.class_ids.size)):
         raise GateError("some groups have no rows")
-    shared = ["class_id", "window_start", "window_end", *(column.published_name for column in bound.quasis)]
-    for name in shared:
-        column = released.column(name).combine_chunks()
-        if not column.take(pa.array(first[group])).equals(column):
+    own = ["class_id", "window_start", "window_end", *(column.published_name for column in bound.quasis)]
+    shared = released.select(own)
+    each = shared.take(pa.array(first))
+    for name, again in zip(own, each.take(pa.array(group)).columns, strict=True):
+        if not again.equals(shared.column(name)):
             raise GateError(f"field {name}: the rows of a group differ")
-    numbers = np.asarray(released.column("class_id"))[first]
-    if np.unique(numbers).size != numbers.size:
+    if len(set(each.column("class_id").to_pylist())) != each.num_rows:
         raise GateError("field class_id: two groups have the same number")
-    starts, ends = (whole_numbers(whole(released.column(name))) for name in ("window_start", "window_end"))
+    starts, ends = (whole_numbers(whole(each.column(name)))[group] for name in ("window_start", "window_end"))
     if (frozen.own_ends > ends).any() or (frozen.own_ends - frozen.window_ms < starts).any():
         raise GateError("fields window_start, window_end: rows lie outside of their group's time")
     place = frozen.group_of_cohort[frozen.cohort_of_corner]
     for column in bound.quasis:
-        boxes = released.column(column.published_name).combine_chunks().take(pa.array(first))
-        values = whole(frozen.corners.column(column.name))
-        held = inside(column, boxes, values, place, np.arange(place.size))
+        boxes, values = whole(each.column(column.published_name)), whole(frozen.corners.column(column.name))
+        held = inside(column, boxes, values, place, EVERY)
         if not held.all():
             faults = np.unique(place[~held]).size
             raise GateError(f"field {column.name}: {faults} boxes do not hold all of their cohorts")
 
 
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
-    _, first, person = np.unique(individuals, return_index=True, return_inverse=True)
-    own = group[first]
-    if (own[person] != group).any():
+    # The codes of a dictionary: each of them occurs.
+    own = np.zeros(individuals.max(initial=-1) + 1, dtype=np.int64)
+    own[individuals] = group
+    if (own[individuals] != group).any():
         raise GateError("an individual stands in two groups")
-    people = np.unique(own, return_counts=True)[1]
+    people = np.bincount(own)
+    people = people[people > 0]
     if people.size == 0 or people.min() < k:
         raise GateError(f"a group has rows of fewer than k={k} individuals")

@@ -20,15 +20,19 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_fields import QuasiType
 from kanonflow.schemas.text_values import render_text
 
+Members = NDArray[np.int64] | slice
+"""Positions in the values, int64 (m,); EVERY: each value once, in its turn."""
+EVERY = slice(None)
+
 
 def inside(
     column: BoundColumn,
     boxes: pa.Array,
     values: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
 ) -> NDArray[np.bool_]:
-    """Whether each member's value lies in the box of its row: bool (m,). row, member: int64 (m,)."""
+    """Whether each member's value lies in the box of its row: bool (m,). row: int64 (m,)."""
     assert column.field.quasi is not None
     return _HOLDS[column.field.quasi.type](boxes, values, row, member, column)
 
@@ -37,7 +41,7 @@ def in_node(
     labels: pa.Array,
     values: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
     hierarchy: Hierarchy,
 ) -> NDArray[np.bool_]:
     """Whether each member's value stands below its row's label, bool (m,).
@@ -55,7 +59,7 @@ def _each_pair(
     labels: pa.Array,
     texts: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
     holds: Callable[[str | None, str | None], bool],
 ) -> NDArray[np.bool_]:
     """What is said of each pair of a label and a text, which is asked once; bool (m,)."""
@@ -69,9 +73,8 @@ def _each_pair(
 
 def _coded(texts: pa.Array) -> tuple[NDArray[np.int64], list[str | None]]:
     """Codes int64 (n,) of texts, and the text of each code; null has one too."""
-    names = pc.unique(texts)
-    codes = pc.index_in(texts, value_set=names)
-    return np.asarray(codes).astype(np.int64), names.to_pylist()
+    coded = texts.dictionary_encode(null_encoding="encode")
+    return np.asarray(coded.indices).astype(np.int64), coded.dictionary.to_pylist()
 
 
 def _holds(label: str | None, text: str | None, above: dict[str, frozenset[str]], root: str) -> bool:
@@ -84,31 +87,32 @@ def _in_range(
     boxes: pa.Array,
     values: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
     """Whether each member's value lies in its row's closed range; a null: whether the box holds nulls."""
     box = boxes.take(pa.array(row))
-    value = values.take(pa.array(member))
-    reaches = pc.less_equal(pc.struct_field(box, "min"), value)
-    ends = pc.less_equal(value, pc.struct_field(box, "max"))
-    between = np.asarray(pc.and_(reaches, ends).fill_null(False))
-    return np.where(np.asarray(value.is_null()), np.asarray(pc.struct_field(box, "nulls")), between)
+    value = values if isinstance(member, slice) else values.take(pa.array(member))
+    least, most, nulls = box.flatten()  # of a box that is null all three are
+    between = pc.and_(pc.less_equal(least, value), pc.less_equal(value, most))
+    held = np.asarray(between.fill_null(False) if between.null_count else between)
+    return np.where(np.asarray(value.is_null()), np.asarray(nulls), held) if value.null_count else held
 
 
 def _in_set(
     boxes: pa.Array,
     values: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
     """Whether each member's value, null included, is an element of its row's list."""
-    known = pc.unique(values)
+    coded = values.dictionary_encode(null_encoding="encode")
+    known, code = coded.dictionary, np.asarray(coded.indices).astype(np.int64)
     width = len(known) + 1
-    listed = np.asarray(pc.index_in(boxes.flatten(), value_set=known).fill_null(len(known)))
+    listed = pc.index_in(boxes.flatten(), value_set=known)
+    listed = np.asarray(listed.fill_null(len(known)) if listed.null_count else listed)
     pairs = np.asarray(pc.list_parent_indices(boxes)).astype(np.int64) * width + listed
-    code = np.asarray(pc.index_in(values, value_set=known)).astype(np.int64)
     return np.isin(row * width + code[member], pairs)
 
 
@@ -116,7 +120,7 @@ def _in_tree(
     boxes: pa.Array,
     values: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
     quasi = column.field.quasi
@@ -129,7 +133,7 @@ def _in_prefix(
     boxes: pa.Array,
     values: pa.Array,
     row: NDArray[np.int64],
-    member: NDArray[np.int64],
+    member: Members,
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
     """Whether each member's value begins with its row's label."""

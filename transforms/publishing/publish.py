@@ -5,8 +5,9 @@ publish(rows, structure, bound, keystream, release_id, window) -> Published
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
 from kanonflow.transforms.publishing.gate import GateError, check_release
 from kanonflow.transforms.publishing.gate_diversity import measured_diversity
 from kanonflow.transforms.publishing.gate_frozen import check_frozen_release
+
+_TIMES = ("window_start", "window_end")
 
 
 class Published(NamedTuple):
@@ -111,11 +114,10 @@ def published_order(released: pa.Table, boxes: Boxes | None = None) -> NDArray[n
     boxes: those that the rows carry, where rows share them: then boxes are ranked and not the cells of all rows.
     Rows that tie are equal, so any arrangement of the same rows leads to the same table. O(n log n).
     """
-    shared = {} if boxes is None or boxes.of_row is None else box_columns(replace(boxes, of_row=None))
     ranks = np.zeros(released.num_rows, dtype=np.int64)
-    for keys in _keys_in_order(released, shared, None if boxes is None else boxes.of_row):
-        if not _follow(keys, ranks):
-            ranks = dense_ranks([ranks, *keys])
+    for coarse, keys in _keys_in_order(released, boxes):
+        if not _follow(coarse, ranks):
+            ranks = dense_ranks([ranks, *keys()])
         if ranks.size and ranks.max() == ranks.size - 1:
             break
     return np.argsort(ranks, kind="stable")
@@ -129,16 +131,26 @@ def _follow(keys: Keys, ranks: NDArray[np.int64]) -> bool:
     return all(bool(np.all(key == key[same])) for key in keys)
 
 
-def _keys_in_order(
-    released: pa.Table, shared: dict[str, pa.Array], of_row: NDArray[np.int64] | None
-) -> Iterator[Keys]:
-    """Sort keys of one column after the other. shared: columns by box; those that follow each other are one key, the
-    rank of the box under all of them. of_row: the box of each row."""
-    for by_box, part in groupby(released.schema.names, key=shared.__contains__):
-        if by_box and of_row is not None:
-            yield [dense_ranks([key for name in part for key in sort_keys(shared[name])])[of_row]]
+def _keys_in_order(released: pa.Table, boxes: Boxes | None) -> Iterator[tuple[Keys, Callable[[], Keys]]]:
+    """Sort keys of one column after the other, but of the release's name, which is that of all rows. Boxes that follow
+    each other are one key, the rank of the box under all of them.
+
+    Before them something that is less dear: rows that are equal in it have equal keys."""
+    shared: set[str] = set()
+    if boxes is not None and boxes.of_row is not None:
+        shared = {field.column.published_name for field in boxes.fields}
+    names = (name for name in released.schema.names if name != "release_id")
+    for by_box, part in groupby(names, key=shared.__contains__):
+        if by_box and boxes is not None and boxes.of_row is not None:
+            yield [boxes.of_row], partial(_box_ranks, boxes, boxes.of_row, list(part))
         else:
-            yield from (sort_keys(released.column(name)) for name in part)
+            for keys in (sort_keys(released.column(name)) for name in part):
+                yield keys, partial(list, keys)
+
+
+def _box_ranks(boxes: Boxes, of_row: NDArray[np.int64], names: list[str]) -> Keys:
+    columns = box_columns(replace(boxes, of_row=None))
+    return [dense_ranks([key for name in names for key in sort_keys(columns[name])])[of_row]]
 
 
 def _assemble(
@@ -152,14 +164,16 @@ def _assemble(
 ) -> pa.Table:
     schema = release_arrow_schema(bound)
     columns: dict[str, pa.Array | pa.ChunkedArray] = box_columns(boxes)
-    for name, value in zip(("release_id", "window_start", "window_end"), (release_id, *window), strict=True):
-        columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
-    if frozen is not None:
-        # Of each group, in the place of what holds for the whole release.
-        for name, times in zip(("window_start", "window_end"), frozen.windows(), strict=True):
-            columns[name] = pa.array(times).cast(schema.field(name).type)
+    of_all: dict[str, str | int | None] = {"release_id": release_id}
+    if frozen is None:
+        of_all |= zip(_TIMES, window, strict=True)
+    else:
+        for name, times in zip(_TIMES, frozen.windows(), strict=True):
+            columns[name] = pa.array(times).view(schema.field(name).type)
         columns["class_id"] = pa.array(frozen.class_ids[frozen.of_row])
-    matched = pa.array(factor)
+    for name, value in of_all.items():
+        columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
+    matched = rows.select([column.name for column in bound.payload]).take(pa.array(factor))
     for column in bound.payload:
-        columns[column.published_name] = rows.column(column.name).take(matched)
+        columns[column.published_name] = matched.column(column.name)
     return pa.table([columns[name] for name in schema.names], schema=schema)

@@ -84,9 +84,11 @@ def _each_once(
     digests = _event_digests(due, ordered, field)
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
-    if due.bound.attributes:
+    first = np.unique(digests[places], return_index=True)[1]
+    if first.size < places.size and due.bound.attributes:
         places = _blindly(due, ordered, places, digests)
-    fresh[places[np.unique(digests[places], return_index=True)[1]]] = True
+        first = np.unique(digests[places], return_index=True)[1]
+    fresh[places[first]] = True
     fresh &= ~np.isin(digests, np.concatenate([known for _, known in seen] or [digests[:0]]))
     end = due.slot.window_end if due.slot.window_end is not None else 0
     recent = tuple((at, known) for at, known in seen if at > end - due.policy.state_ttl_ms)
@@ -145,8 +147,6 @@ def _blindly(
     _, event, counts = np.unique(digests[places], return_inverse=True, return_counts=True)
     several = counts[event] > 1
     repeated = places[several]
-    if repeated.size == 0:
-        return places
     order = blind_order(rows.take(pa.array(repeated)), due.bound, due.secret)
     return np.concatenate([places[~several], repeated[order]])
 

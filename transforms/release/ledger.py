@@ -66,7 +66,7 @@ def picked(rows: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
     """The rows in the mask, without a copy where these are all or none. mask: bool (n,)."""
     if mask.all():
         return rows
-    return rows.filter(pa.array(mask)) if mask.any() else rows.schema.empty_table()
+    return rows.filter(pa.array(mask)) if mask.any() else rows.slice(0, 0)
 
 
 def wait(rows: pa.Table, reasons: tuple[str, ...]) -> Unreleased:

@@ -33,6 +33,8 @@ def rejected_records(
     rows: pa.Table, bound: BoundPolicy, reason: str, field: str | None = None
 ) -> list[dict[str, Any]]:
     """One record of rejected.avsc for each canonical row, all for the same reason. O(n d)."""
+    if rows.num_rows == 0:
+        return []
     told = [(reason, field, MESSAGES[reason])] * rows.num_rows
     return _records(rows, bound, told, _faults(rows))
 
@@ -44,6 +46,8 @@ def fault_records(rows: pa.Table, bound: BoundPolicy) -> list[dict[str, Any]]:
     Each is what ``classify`` would have made of the row without lasting cohorts, but for its source, as of all rows
     that are rejected once they are in a window.
     """
+    if rows.num_rows == 0:
+        return []
     rows = rows.filter(rows.column(FAULT_COLUMN).is_valid())
     faults = _faults(rows)
     told = [(fault.reason, fault.field, fault.message) for fault in faults if fault is not None]
@@ -65,8 +69,6 @@ def _records(
     faults: Sequence[QuasiFault | None],
 ) -> list[dict[str, Any]]:
     """A record of each row. told: reason, field and message of each. faults: of each; their texts stand in the row."""
-    if rows.num_rows == 0:
-        return []
     names = [column.name for column in bound.columns]
     texts = {name: render_text(whole(rows.column(name))).to_pylist() for name in names}
     ends: list[int | None] = [None] * rows.num_rows

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.kinds.form import present
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 _NEVER = np.iinfo(np.int64).min
@@ -78,8 +79,8 @@ class Pool:
         payload or arrival. Of ``changed`` that holds because the value that is kept is one of those seen: values that
         each equal it are equal to each other. Rows of people who are known from the start say nothing. O(d n log n).
         """
-        others = ~np.isin(digests, self.people[self.from_start])
-        if not others.all():
+        named = self.people[self.from_start]
+        if named.size and not (others := ~np.isin(digests, named)).all():
             digests, ends, rows = digests[others], ends[others], rows.filter(pa.array(others))
         people, owner = np.unique(np.concatenate([self.people, digests]), return_inverse=True)
         latest = np.full((people.size, len(bound.quasis)), _NEVER, dtype=np.int64)
@@ -91,7 +92,7 @@ class Pool:
                 [whole(self.values.column(column.name)), whole(rows.column(column.name))]
             )
             when = np.concatenate([self.ends[:, number], ends])
-            there = np.flatnonzero(np.asarray(values.is_valid()))
+            there = np.flatnonzero(present(values))
             ranks = dense_ranks(sort_keys(values))[there]
             best = np.lexsort((ranks, -when[there], owner[there]))
             order, ranks = there[best], ranks[best]
@@ -101,7 +102,8 @@ class Pool:
             pick[owner[order[first]]] = order[first]
             latest[pick >= 0, number] = when[pick[pick >= 0]]
             columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
-        latest[np.isin(people, self.people[self.from_start])] = FROM_START  # also where the value is a null
+        if named.size:
+            latest[np.isin(people, named)] = FROM_START  # also where the value is a null
         return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ class Segment:
     cohort: NDArray[np.int64]
     corners: pa.Table
 
-    @property
+    @cached_property
     def after(self) -> RosterHead:
         """The head of the roster that the segment makes."""
         numbers = encode(self.head.epoch, self.head.segments, self.head.people, self.head.cohorts)

@@ -76,8 +76,10 @@ def window_groups(
     Precondition: at least k people. Postcondition: each group has rows of k people; it is made of whole cohorts.
     """
     cohorts, place, rows = np.unique(cohort, return_inverse=True, return_counts=True)
-    pairs = np.unique(np.stack([place, person], axis=1), axis=0)
-    active = np.bincount(pairs[:, 0], minlength=cohorts.size)
+    # Of each person who is here the cohort, which is one.
+    own = np.full(int(person.max(initial=-1)) + 1, -1, dtype=np.int64)
+    own[person] = place
+    active = np.bincount(own[own >= 0], minlength=cohorts.size)
     boxes, owner = roster.boxes(cohorts)
     encoded = encode(boxes, bound, owner, domains)
     task = MergeTask(

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.rows.row_origins import RowOrigins
 
+_MANY = 10_000
+"""Rows above which threads compress columns sooner than one does."""
+
 
 class CellFault(NamedTuple):
     """What was wrong with a cell that stands as null in a batch.
@@ -124,7 +127,9 @@ def to_ipc(rows: pa.RecordBatch | pa.Table, *, compressed: bool = False) -> byte
     compressed: a fifth of the bytes where rows share their boxes, for what crosses processes and stands in checkpoints;
     the bytes are then a function of the rows and of the compressor's version.
     """
-    options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
+    options = pa.ipc.IpcWriteOptions(
+        compression="zstd" if compressed else None, use_threads=rows.num_rows > _MANY
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write(rows)
