@@ -25,7 +25,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
-from kanonflow.solvers.units.locality_cut import cut_near
+from kanonflow.solvers.units.tree_cut import even_sample, make_cut
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.kinds.domains import Domains, RangeDomain, SetDomain
 from kanonflow.transforms.roster.corners import COHORT, corners
@@ -49,7 +49,16 @@ class Founded(NamedTuple):
 _SHARE = 0.7
 
 PART = 200_000
-"""A pool of more people is founded in parts of near people: that bounds memory, and threads share the parts."""
+"""A pool of more people is founded in pieces of near people: that bounds memory, and threads share the pieces."""
+
+PIECE = 16_000
+"""People of a piece; more where cohorts are large."""
+
+SAMPLE = 20_000
+"""So many of the pool are founded first, to see where few cohorts are parted by a cut."""
+
+SHARES = 10
+"""A piece has people for at least half as many cohorts."""
 
 MOST = 4_000_000
 """More people than this do not enter together: it would take longer than a checkpoint may (docs/operations.md)."""
@@ -109,7 +118,7 @@ def _labels(
     budget = _budget(policy.solver.evaluations_per_row, people, size)
     if people <= PART:
         return _solved(table, policy, size, budget, seed, threads)
-    parts = cut_near(table, PART, size, distinct=False)
+    parts = _pieces(table, policy, size, budget, seed, threads)
     seeds = np.random.SeedSequence(seed).generate_state(len(parts), np.uint64)
 
     def solved(part: NDArray[np.int64], seed_of_part: np.uint64) -> tuple[NDArray[np.int64], float]:
@@ -122,6 +131,17 @@ def _labels(
             classes += int(own.max()) + 1
             lost += loss * part.size
     return labels, lost / people
+
+
+def _pieces(
+    table: Table, policy: Policy, size: int, budget: Budget, seed: int, threads: int
+) -> list[NDArray[np.int64]]:
+    """The people of each piece, ascending: a function of their values, but for which of equal ones is where."""
+    sample = even_sample(table, max(SAMPLE, SHARES * size))
+    cohorts, _ = _solved(_rows_of(table, sample), policy, size, budget, seed, threads)
+    cut = make_cut(table, sample, cohorts, max(1, table.records // max(PIECE, SHARES * size)))
+    piece = cut.piece_of(table)
+    return np.split(np.argsort(piece, kind="stable"), np.cumsum(np.bincount(piece))[:-1])
 
 
 def _solved(
