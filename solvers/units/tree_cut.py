@@ -13,7 +13,7 @@ many rows, and the order of people decides between equal ones only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -461,7 +461,9 @@ class _Cohorts(NamedTuple):
     begins: NDArray[np.int64]
 
 
-def _up_to(ends: NDArray[np.float64], sizes: NDArray[np.int64], tried: NDArray[np.float64]) -> NDArray[np.int64]:
+def _up_to(
+    ends: NDArray[np.float64], sizes: NDArray[np.int64], tried: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """People of cohorts whose end is not above each threshold."""
     order = np.argsort(ends, kind="stable")
     people = np.concatenate([[0], np.cumsum(sizes[order])])
@@ -499,13 +501,18 @@ def _node_to_dict(node: Node) -> dict[str, Any]:
     if node.test is None:
         return {"piece": node.piece}
     name = next(name for name, kind in _TESTS.items() if isinstance(node.test, kind))
-    own = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(node.test).items()}
+    own = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in asdict(node.test).items()
+    }
     return {"test": name, **own, "left": node.left, "right": node.right}
 
 
 def _node_from_dict(plain: dict[str, Any]) -> Node:
     if "piece" in plain:
         return Node(piece=plain["piece"])
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
-    left, right = fields.pop("left"), fields.pop("right")
-    return Node(_TESTS[fields.pop("test")](**fields), left, right)
+    own = {key: plain[key] for key in plain if key not in ("test", "left", "right")}
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in own.items()
+    }
+    kind: Callable[..., Test] = _TESTS[plain["test"]]
+    return Node(kind(**fields), plain["left"], plain["right"])

@@ -218,18 +218,19 @@ def test_people_of_one_row_each_are_searched_in_pieces_of_a_tree(
 
 
 def test_a_search_in_pieces_of_a_tree_loses_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Towns, jobs of towns and a dear second sex, 3,000 people, three seeds: at least 1% less at equal evaluations."""
+    """Towns, jobs of towns and two attributes that are dear, 6,000 people, three seeds, at equal evaluations."""
     rng = np.random.default_rng(5)
-    town = rng.choice(40, 3000, p=rng.dirichlet(np.full(40, 0.7)))
-    place = np.clip(rng.random((40, 2))[town] + rng.normal(0, 0.01, (3000, 2)), 0, 1)
-    codes = np.stack([rng.integers(0, 2, 3000), (town + rng.integers(0, 3, 3000)) % 40], axis=1)
-    table = Table(place, codes.astype(np.int32), np.array([2, 40]), np.ones(4))
-    in_small_pieces(monkeypatch, 300)
-    task = Task(table, 5, budget=Budget(150.0), seed=1, shape="classes")
+    town = rng.choice(100, 6000, p=rng.dirichlet(np.full(100, 0.5)))
+    place = np.clip(rng.random((100, 2))[town] + rng.normal(0, 0.01, (6000, 2)), 0, 1)
+    dear = [rng.integers(0, 2, 6000), rng.integers(0, 3, 6000)]
+    codes = np.stack([*dear, (town + rng.integers(0, 3, 6000)) % 30], axis=1).astype(np.int32)
+    table = Table(place, codes, np.array([2, 3, 30]), np.ones(5))
+    in_small_pieces(monkeypatch, 1500)
+    task = Task(table, 5, budget=Budget(50.0), seed=1, shape="classes")
     by_tree = [solve_classes(replace(task, seed=seed)).loss for seed in range(3)]
     monkeypatch.setattr(module, "_in_pieces", lambda problem, effort: (problem, effort))
     by_tour = [solve_classes(replace(task, seed=seed)).loss for seed in range(3)]
-    assert np.mean(by_tree) < 0.99 * np.mean(by_tour)
+    assert np.mean(by_tree) < 0.98 * np.mean(by_tour)
 
 
 def test_people_of_several_rows_are_searched_along_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:

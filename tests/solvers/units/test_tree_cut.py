@@ -1,4 +1,4 @@
-"""A cut by a tree: no piece too large or too small, few cohorts parted, a function of values, and good for new people."""
+"""A cut by a tree: no piece too large or small, few cohorts parted, a function of values, and good for new people."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def test_pieces_have_what_they_should(table: Table, pieces: int, size: int, seed
     assert values_by_piece(other, again.piece_of(other)) == values_by_piece(table, piece)
 
 
-def _same_sample(
-    table: Table, other: Table, size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _same_sample(table: Table, other: Table, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The sample of rows in another order, in the cohorts of the first."""
     rows = even_sample(other, 200)
     first = even_sample(table, 200)
@@ -124,7 +122,9 @@ def test_a_cut_is_written_and_read(table: Table, pieces: int, seed: int) -> None
     np.testing.assert_array_equal(piece, again.piece_of(new, digests))
     assert 0 <= piece.min() <= piece.max() < cut.pieces
     some = rng.permutation(100)[:40]
-    np.testing.assert_array_equal(piece[some], cut.piece_of(permuted(new, some), digests[some]), "each by itself")
+    np.testing.assert_array_equal(
+        piece[some], cut.piece_of(permuted(new, some), digests[some]), "each by itself"
+    )
 
 
 def points(numbers: list[float], codes: list[list[int]], cardinality: list[int]) -> Table:
@@ -155,9 +155,12 @@ def test_categories_that_share_cohorts_stay_together() -> None:
     labels = (jobs // 2) * 100 + np.tile(np.arange(50) // 5, 8)
     cut = make_cut(table, np.arange(400), labels, 4)
     piece = cut.piece_of(table)
-    assert [set((jobs[piece == number] // 2).tolist()) for number in range(4)] == [{0}, {1}, {2}, {3}] or sorted(
-        set((jobs[piece == number] // 2).tolist()).pop() for number in range(4)
-    ) == [0, 1, 2, 3]
+    assert [set((jobs[piece == number] // 2).tolist()) for number in range(4)] == [
+        {0},
+        {1},
+        {2},
+        {3},
+    ] or sorted(set((jobs[piece == number] // 2).tolist()).pop() for number in range(4)) == [0, 1, 2, 3]
     assert all(isinstance(node.test, Codes) for node in cut.nodes if node.test)
     for cohort in np.unique(labels):
         assert np.unique(piece[labels == cohort]).size == 1
@@ -204,7 +207,9 @@ def test_equal_people_part_by_order_or_by_digest() -> None:
     assert np.bincount(drawn).min() > 280
     one = points([0.5], [[1]], [2])
     assert all(cut.piece_of(one, digests[[row]])[0] == drawn[row] for row in range(50))
-    assert np.bincount(cut.piece_of(table, np.arange(1000).astype(np.uint64))).min() > 280, "digests need not be spread"
+    assert np.bincount(cut.piece_of(table, np.arange(1000).astype(np.uint64))).min() > 280, (
+        "digests need not be spread"
+    )
 
 
 def test_nulls_stand_below_all_numbers() -> None:

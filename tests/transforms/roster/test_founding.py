@@ -139,7 +139,14 @@ def test_a_pool_of_one_part_is_founded_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("piece", "sample", "people", "pieces"),
-    [(100, 200, 200, 6), (100, 70, 70, 6), (10, 70, 70, 20), (10, 10, 30, 20), (599, 70, 70, 1), (601, 70, 70, 1)],
+    [
+        (100, 200, 200, 6),
+        (100, 70, 70, 6),
+        (10, 70, 70, 20),
+        (10, 10, 30, 20),
+        (599, 70, 70, 1),
+        (601, 70, 70, 1),
+    ],
 )
 def test_a_pool_is_cut_by_a_sample_of_it(
     piece: int, sample: int, people: int, pieces: int, monkeypatch: pytest.MonkeyPatch
@@ -171,7 +178,7 @@ def test_a_cut_knows_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = []
     for each in (table, founding._rows_of(table, order)):
         rows = [each.numeric.tolist(), each.categorical.tolist()]
-        parts = founding._pieces(each, bound.policy, 3, _budget(20.0, 600, 3), 5, 1)
+        parts = founding._pieces(each, bound.policy, 3, _budget(20.0, 600, 3), 5)
         assert [len(part) for part in parts] == [np.unique(part).size for part in parts]
         sets.append([sorted(repr([rows[0][row], rows[1][row]]) for row in part) for part in parts])
     assert sets[0] == sets[1]
@@ -181,9 +188,11 @@ def test_parts_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is searched from a seed of its own, of 63 bits, by one thread; no cohort has people of two; what is lost is
     the mean over people."""
     seen: list[tuple[int, int, int, int, float]] = []
+    budgets: list[float] = []
 
     def solved(table: Table, policy: Any, size: int, budget: Any, seed: int, threads: int) -> Any:
         labels, loss = plain(table, policy, size, budget, seed, threads)
+        budgets.append(budget.evaluations_per_row)
         seen.append((seed, threads, np.unique(labels).size, table.records, loss))
         return labels, loss
 
@@ -194,6 +203,7 @@ def test_parts_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     founded = found(pool_of(600, 8), RosterHead(9, "", 0, 0, 12), mixed_bound(), {}, seed=5, threads=1)
     seeds, threads, classes, people, losses = map(np.array, zip(*seen[1:], strict=True))
     assert seen[0][:2] == (5, 1), "the sample, by the seed of all"
+    assert set(budgets[1:]) == {10 * budgets[0]}
     assert len(set(seeds.tolist())) == len(seen) - 1 > 2
     assert 1 << 62 <= int(seeds.max()) < 1 << 63
     assert set(threads.tolist()) == {1}
