@@ -188,8 +188,12 @@ LINES = {
         (14_175, "damaged state is told so, whatever is wrong with it"),
         (14_690, "people known from the start: of files, collections and tables"),
         (14_740, "a collection of people that a runner cuts is one collection"),
+        (14_765, "large intakes are founded in pieces of a tree"),
     ],
-    "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
+    "solvers": [
+        (19_350, "one partition search; no measures that only benchmarks ask for"),
+        (19_930, "a cut of people by a tree, that can be written and places new people"),
+    ],
     "schemas": [
         (5_950, "as counted first"),
         (6_150, "cells of columns read in one place, for the audit too; what cohorts that last always have"),
@@ -231,6 +235,7 @@ CODE = [
     (58_020, "people known from the start"),
     (58_032, "a time zone that nobody knows is refused by name"),
     (58_050, "a collection of people that a runner cuts is one collection"),
+    (58_470, "a cut of people by a tree"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -376,7 +376,7 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         begun = _Begun(diverse_greedy_labels(people, problem.tour, k, rules), "l-greedy")
     begun = _warm_or(problem, begun)
     start_loss = total_loss(people, problem.state(begun.labels))
-    searched = Found(None, 0, False, [])
+    searched, sampled = Found(None, 0, False, []), evaluations - effort.evaluations
     labels = begun.labels
     if evaluations:
         searched = _searched(problem, labels, effort)
@@ -385,8 +385,8 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         labels,
         begun.start,
         start_loss=start_loss,
-        evaluations=evaluations - effort.evaluations + searched.evaluations,
+        evaluations=sampled + searched.evaluations,
         deadline_struck=searched.struck,
-        trace=((0, start_loss), *searched.trace),
+        trace=((0, start_loss), *((sampled + made, then) for made, then in searched.trace)),
         **begun.told,
     )

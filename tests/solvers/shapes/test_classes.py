@@ -211,6 +211,7 @@ def test_people_of_one_row_each_are_searched_in_pieces_of_a_tree(
         assert np.array_equal(solutions[0].partition.labels, solutions[1].partition.labels)
         assert 0.98 * 60 * 1500 <= solutions[0].evaluations <= 1.1 * 60 * 1500
         assert solutions[0].loss < solutions[0].start_loss
+        assert solutions[0].trace[-1][0] == solutions[0].evaluations
         solutions[0].partition.check(4, np.arange(1500))
     # The first column is dear: its cells are packed whole, in about as many pieces.
     assert len(made) == 4
