@@ -121,7 +121,7 @@ def _labels(
     budget = _budget(policy.solver.evaluations_per_row, people, size)
     if people <= PART:
         return _solved(table, policy, size, budget, seed, threads)
-    parts = _pieces(table, policy, size, budget, seed)
+    parts = _pieces(table, policy, size, seed)
     seeds = np.random.SeedSequence(seed).generate_state(len(parts), np.uint64)
 
     def solved(part: NDArray[np.int64], seed_of_part: np.uint64) -> tuple[NDArray[np.int64], float]:
@@ -136,10 +136,10 @@ def _labels(
     return labels, lost / people
 
 
-def _pieces(table: Table, policy: Policy, size: int, budget: Budget, seed: int) -> list[NDArray[np.int64]]:
+def _pieces(table: Table, policy: Policy, size: int, seed: int) -> list[NDArray[np.int64]]:
     """The people of each piece, ascending: a function of their values, but for which of equal ones is where."""
+    few = _budget(policy.solver.evaluations_per_row, table.records, size, SAMPLE_LESS)
     sample = even_sample(table, max(SAMPLE, SHARES * size))
-    few = replace(budget, evaluations_per_row=(budget.evaluations_per_row or 0) / SAMPLE_LESS)
     cohorts, _ = _solved(_rows_of(table, sample), policy, size, few, seed, 1)
     cut = make_cut(table, sample, cohorts, max(1, table.records // max(PIECE, SHARES * size)))
     piece = cut.piece_of(table)
@@ -168,10 +168,13 @@ def _solved(
     return _everybody(table, solution.partition.labels.astype(np.int64), size), solution.loss
 
 
-def _budget(each: float | None, people: int, size: int) -> Budget:
-    """Of a pool in parts fewer evaluations a person: by the root of its size in parts, so that it ends in time."""
+def _budget(each: float | None, people: int, size: int, less: int = 1) -> Budget:
+    """Of a pool in parts fewer evaluations a person: by the root of its size in parts, so that it ends in time.
+
+    less: by so much fewer again.
+    """
     default = _SHARE * Budget().evaluations(people, size) / people / max(1.0, people / PART) ** 0.5
-    return Budget(default if each is None else each)
+    return Budget((default if each is None else each) / less)
 
 
 def _everybody(table: Table, labels: NDArray[np.int64], size: int) -> NDArray[np.int64]:

@@ -14,7 +14,17 @@ from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.roster import founding
 from kanonflow.transforms.roster.corners import COHORT
-from kanonflow.transforms.roster.founding import MOST, PART, PIECE, SAMPLE, SHARES, _budget, _everybody, found
+from kanonflow.transforms.roster.founding import (
+    MOST,
+    PART,
+    PIECE,
+    SAMPLE,
+    SAMPLE_LESS,
+    SHARES,
+    _budget,
+    _everybody,
+    found,
+)
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import RosterHead
 from tests.mixed_people import mixed_bound, mixed_values
@@ -134,7 +144,7 @@ def test_a_pool_of_one_part_is_founded_at_once(monkeypatch: pytest.MonkeyPatch) 
     again = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
     assert again.segment.to_bytes() == whole.segment.to_bytes()
     assert (PART, MOST) == (200_000, 4_000_000), "as the guide for operators says"
-    assert (PIECE, SAMPLE, SHARES) == (16_000, 20_000, 10), "as was measured"
+    assert (PIECE, SAMPLE, SAMPLE_LESS, SHARES) == (16_000, 20_000, 10, 10), "as was measured"
 
 
 @pytest.mark.parametrize(
@@ -178,8 +188,9 @@ def test_a_cut_knows_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = []
     for each in (table, founding._rows_of(table, order)):
         rows = [each.numeric.tolist(), each.categorical.tolist()]
-        parts = founding._pieces(each, bound.policy, 3, _budget(20.0, 600, 3), 5)
+        parts = founding._pieces(each, bound.policy, 3, 5)
         assert [len(part) for part in parts] == [np.unique(part).size for part in parts]
+        assert len(parts) == 6
         sets.append([sorted(repr([rows[0][row], rows[1][row]]) for row in part) for part in parts])
     assert sets[0] == sets[1]
 
