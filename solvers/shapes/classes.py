@@ -192,6 +192,18 @@ def _greedy_in_pieces(problem: _Problem) -> NDArray[np.int32]:
     return labels
 
 
+def _cheaper_start(whole: _Problem, pieces: _Problem) -> tuple[NDArray[np.int32], _Problem]:
+    """The cold start that costs less, and the problem cut as it was: by the tree, or by nobody.
+
+    Why: where there is nothing to cut at (uniform columns, rows that are nearly all equal) the tree gains nothing.
+    """
+    starts = (
+        (_greedy_in_pieces(pieces), pieces),
+        (diverse_greedy_labels(whole.people, whole.tour, whole.task.k, None), whole),
+    )
+    return min(starts, key=lambda each: total_loss(whole.people, whole.state(each[0])))
+
+
 def _prepared(table: Table, loss: str, priority: NDArray[np.int64]) -> tuple[Table, Individuals, ClassLoss]:
     """The table as neighbours and starts see it, its individuals, and the loss that the search lowers."""
     if loss == "ncp":
@@ -363,17 +375,19 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         return problem.finished(np.zeros_like(people.rows, dtype=np.int32), start)
     evaluations = task.budget.evaluations(task.table.records, k, classes=True) if search else 0
     effort = Effort(evaluations, task.seed, deadline, task.clock, task.progress)
+    cold: NDArray[np.int32] | None = None
     if evaluations and rules is None and people.rows.size == task.table.records >= 2 * PART_SIZE:
-        problem, effort = _in_pieces(problem, effort)
+        pieces, effort = _in_pieces(problem, effort)
+        cold, problem = _cheaper_start(problem, pieces)
     if begins is not None:
         alone = not search and rules is None
         begun = _brought(problem, begins, alone=alone)
         if alone:
             return problem.finished(begun.labels, begun.start, **begun.told)
-    elif problem.cuts is not None:
-        begun = _Begun(_greedy_in_pieces(problem), "l-greedy")
     else:
-        begun = _Begun(diverse_greedy_labels(people, problem.tour, k, rules), "l-greedy")
+        if cold is None:
+            cold = diverse_greedy_labels(people, problem.tour, k, rules)
+        begun = _Begun(cold, "l-greedy")
     begun = _warm_or(problem, begun)
     start_loss = total_loss(people, problem.state(begun.labels))
     searched, sampled = Found(None, 0, False, []), evaluations - effort.evaluations

@@ -214,7 +214,7 @@ class Points(NamedTuple):
 
 
 def even_sample(table: Table, size: int) -> NDArray[np.int64]:
-    """Rows int64 (min(size, n),) at even places of their lexicographic order, in that order; it decides nothing else.
+    """Rows int64 (min(size, n),) at even places of their lexicographic order, in that order.
 
     Why not at random: a sample is then a function of the values, and each cell of the first columns has its share.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -197,6 +197,33 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> list[int]:
     return made
 
 
+def without_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people of several rows are searched."""
+    monkeypatch.setattr(module, "_in_pieces", lambda problem, effort: (problem, effort))
+    monkeypatch.setattr(module, "_cheaper_start", lambda whole, _: (None, whole))
+
+
+class CutByChance(NamedTuple):
+    """What knows nothing of who is near whom."""
+
+    pieces: int
+
+    def piece_of(self, table: Table) -> NDArray[np.int64]:
+        """Whatever it draws."""
+        return np.random.default_rng(1).integers(0, self.pieces, table.records)
+
+
+def test_a_tree_whose_start_costs_more_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start is then that of the tour, and evaluations are those asked for."""
+    in_small_pieces(monkeypatch, 300)
+    monkeypatch.setattr(module, "make_cut", lambda *args: CutByChance(args[-1]))
+    task = Task(mixed_table(3, 1500), 4, budget=QUICK, seed=3, shape="classes")
+    solution = solve_classes(task)
+    assert 0.98 * 60 * 1500 <= solution.evaluations <= 1.1 * 60 * 1500
+    without_a_tree(monkeypatch)
+    assert solution.start_loss == solve_classes(task).start_loss
+
+
 @pytest.mark.parametrize("loss", ["ncp", "sil"])
 def test_people_of_one_row_each_are_searched_in_pieces_of_a_tree(
     loss: str, monkeypatch: pytest.MonkeyPatch
@@ -229,7 +256,7 @@ def test_a_search_in_pieces_of_a_tree_loses_less(monkeypatch: pytest.MonkeyPatch
     in_small_pieces(monkeypatch, 1500)
     task = Task(table, 5, budget=Budget(50.0), seed=1, shape="classes")
     by_tree = [solve_classes(replace(task, seed=seed)).loss for seed in range(3)]
-    monkeypatch.setattr(module, "_in_pieces", lambda problem, effort: (problem, effort))
+    without_a_tree(monkeypatch)
     by_tour = [solve_classes(replace(task, seed=seed)).loss for seed in range(3)]
     assert np.mean(by_tree) < 0.98 * np.mean(by_tour)
 
