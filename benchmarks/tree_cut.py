@@ -1,9 +1,9 @@
 """What does the cut by a tree gain in one partition, against even k-d cuts?
 
 The class search of people of one row each, k = 5, default start, two threads: its parts are pieces of a tree, or of the
-k-d tour as before (``tour``); both at the same evaluations a person, which include those of the sample. Where the tree's
-start costs more, the search goes along the tour after all. Loss: mean of ``--seeds`` seeds. Ratio below 1: the tree
-loses less. ``tree_cut_always`` is of the commit before, which took the tree without comparing starts.
+k-d tour as before (``tour``); both at the same evaluations a person, which include those of the sample. Where the
+tree's start costs more, the search goes along the tour after all. Loss: mean of ``--seeds`` seeds. Ratio below 1: the
+tree loses less. ``tree_cut_always`` is of the commit before, which took the tree without comparing starts.
 
 Demo: customers of the demo feed's generator, birth date, place and income, sex and occupation. Adult: 30,162 rows,
 eight attributes. Cards, mixed, census: ``rosters.Crowd``, ``generated_tables``. Cube: four independent uniform columns,

@@ -195,13 +195,19 @@ def _greedy_in_pieces(problem: _Problem) -> NDArray[np.int32]:
 def _cheaper_start(whole: _Problem, pieces: _Problem) -> tuple[NDArray[np.int32], _Problem]:
     """The cold start that costs less, and the problem cut as it was: by the tree, or by nobody.
 
-    Why: where there is nothing to cut at (uniform columns, rows that are nearly all equal) the tree gains nothing.
+    Why: where there is nothing to cut at (uniform columns, rows that are nearly all equal) the tree gains nothing. Who
+    waits is not counted: a piece leaves over fewer than k, whom the search places at once.
     """
+
+    def loss(start: tuple[NDArray[np.int32], _Problem]) -> float:
+        state = whole.state(start[0])
+        return total_loss(whole.people, state) - float(state.waiting[0] * (start[0] < 0).mean())
+
     starts = (
         (_greedy_in_pieces(pieces), pieces),
         (diverse_greedy_labels(whole.people, whole.tour, whole.task.k, None), whole),
     )
-    return min(starts, key=lambda each: total_loss(whole.people, whole.state(each[0])))
+    return min(starts, key=loss)
 
 
 def _prepared(table: Table, loss: str, priority: NDArray[np.int64]) -> tuple[Table, Individuals, ClassLoss]:
