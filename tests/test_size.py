@@ -192,7 +192,7 @@ LINES = {
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
-        (19_930, "a cut of people by a tree, that can be written and places new people"),
+        (19_950, "a cut of people by a tree, that can be written and places new people"),
     ],
     "schemas": [
         (5_950, "as counted first"),
