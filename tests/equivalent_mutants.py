@@ -61,13 +61,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
     (
         _FOUNDING,
         "_labels",
-        "cut_near(table, PART, size, distinct=False)",
-        "cut_near(table, PART, size, distinct=True)",
-        0,
-    ): "a person is one point, and so never more than a k-th of a part",
-    (
-        _FOUNDING,
-        "_labels",
         "(np.empty(people, dtype=np.int64), 0.0, 0)",
         "(np.empty(people, dtype=np.int64), 0.0, 1)",
         0,

@@ -31,6 +31,7 @@ from benchmarks import (
     row_cost,
     stages,
     stream_rivals,
+    tree_cut,
     two_commits,
     using_releases,
     warm_start,
@@ -59,8 +60,10 @@ from kanonflow.schemas.policy import Others
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.sensitive import KINDS
+from kanonflow.solvers.shapes import classes as class_search
 from kanonflow.transforms.release.cohorts import guaranteed_candidates
 from kanonflow.transforms.release.warm_state import Cohorts
+from kanonflow.transforms.roster import founding
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table
 
@@ -412,3 +415,22 @@ def test_heights_of_a_hierarchy_file(tmp_path: Path) -> None:
         1,
         1,
     ]
+
+
+def test_the_tree_is_measured_beside_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that can be had everywhere and one that cannot; a large intake by both cuts."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(class_search, "PART_SIZE", 200)
+    given = ["--people", "600", "--sets", "demo", "adult", "--budgets", "20", "--founded"]
+    assert tree_cut.main([*given, "--results", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "tree_cut.json").read_text(encoding="utf-8"))
+    assert len(record["skipped"]) == 1
+    (row,) = record["tables"][-1]["rows"]
+    assert row["people"] == 600
+    assert row["tree"] != row["tour"]
+    assert row["ratio"] == pytest.approx(row["tree"] / row["tour"])
+    monkeypatch.setattr(founding, "PART", 300)
+    monkeypatch.setattr(founding, "PIECE", 100)
+    pieces = {cut: tree_cut.founded(600, cut) for cut in ("tree", "k-d")}
+    assert pieces["tree"].pieces > pieces["k-d"].pieces == 2
+    assert all(0 < each.loss < 1 for each in pieces.values())

@@ -195,8 +195,12 @@ LINES = {
         (15_970, "the measures of payload, from pipelines"),
         (16_360, "first windows are measured, checks taken by digest, idle boxes asked about"),
         (16_405, "a short window asks Arrow a third as often: what is not needed is not asked"),
+        (16_430, "large intakes are founded in pieces of a tree"),
     ],
-    "solvers": [(19_350, "one partition search; no measures that only benchmarks ask for")],
+    "solvers": [
+        (19_350, "one partition search; no measures that only benchmarks ask for"),
+        (19_950, "a cut of people by a tree, that can be written and places new people"),
+    ],
     "schemas": [
         (5_950, "as counted first"),
         (6_150, "cells of columns read in one place, for the audit too; what cohorts that last always have"),
@@ -244,6 +248,7 @@ CODE = [
     (58_365, "first windows are measured, checks taken by digest, idle boxes asked about"),
     (58_405, "a draft's window is the one that explain has nothing against"),
     (58_450, "a short window asks Arrow a third as often"),
+    (58_875, "a cut of people by a tree"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

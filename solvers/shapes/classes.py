@@ -39,14 +39,18 @@ from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.nearest_people import nearest_people
 from kanonflow.solvers.units.neighbours import nearest_units
 from kanonflow.solvers.units.row_counts import shared_row_counts
+from kanonflow.solvers.units.tree_cut import even_sample, make_cut
 from kanonflow.solvers.units.trimming import kept_rows
 
 CLASS_LOSSES = ("ncp", "sil")
 CLASS_STARTS = ("auto", "l-greedy", "one-class")
 NEIGHBOURS = 12
 TOUR_REACH = 1500
-# A window of more individuals is searched in parts of the tour before the parts are joined.
+# A window of more individuals is searched in parts before the parts are joined: pieces of a tree, or of the tour.
 PART_SIZE = 5000
+# The tree is made from the classes of so many, for which one evaluation in twenty is spent.
+SAMPLE_SIZE = 5000
+SAMPLE_SHARE = 20
 LARGEST_K = 255
 
 
@@ -91,7 +95,7 @@ class _Problem:
 
     table: rows as neighbours and starts see them. people: u individuals of it. loss: what the search lowers.
     priority: int64 (n,), as ``kept_rows`` takes it. tour: int64 (u,). near: int32 (u, m), None where they are not
-    known yet.
+    known yet. cuts: where in the tour pieces of a tree begin, but for the first; None: nobody has cut.
     """
 
     task: Task
@@ -102,6 +106,14 @@ class _Problem:
     tour: NDArray[np.int64]
     near: NDArray[np.int32] | None
     rules: ValueRules | None
+    cuts: NDArray[np.int64] | None = None
+
+    @property
+    def stretches(self) -> list[NDArray[np.int64]]:
+        """The parts of the search: pieces of a tree, or even ones of the tour."""
+        if self.cuts is None:
+            return np.array_split(self.tour, self.tour.size // PART_SIZE)
+        return np.split(self.tour, self.cuts)
 
     def state(self, labels: NDArray[np.int32]) -> Any:
         """The state of the search for labels int32 (u,)."""
@@ -137,6 +149,65 @@ def _problem(task: Task) -> _Problem:
     # A class that is taken over may have up to 3k members, and newcomers join it.
     rules = build_rules(people, task.sensitive, priority, 6 * k, 2 * NEIGHBOURS)
     return _Problem(task, seen, people, loss, priority, tour, near, rules)
+
+
+def _in_pieces(problem: _Problem, effort: Effort) -> tuple[_Problem, Effort]:
+    """The problem with a tour through the pieces of a tree, one after the other, and the effort that is left.
+
+    The tree is made from the classes of a sample of the people, as points: it is for people of one row each. Which of
+    equal people are in the sample has no part in it.
+    """
+    task, people = problem.task, problem.people
+    rows = even_sample(problem.table, SAMPLE_SIZE)
+    table = replace(
+        task.table,
+        numeric=task.table.numeric[rows],
+        categorical=task.table.categorical[rows],
+        individuals=None,
+        lattice=None,
+    )
+    sample = _problem(replace(task, table=table, priority=None, warm=None))
+    begun = diverse_greedy_labels(sample.people, sample.tour, task.k, None)
+    own = effort._replace(evaluations=effort.evaluations // SAMPLE_SHARE, progress=None)
+    searched = _searched(sample, begun, own)
+    left = effort._replace(evaluations=effort.evaluations - searched.evaluations)
+    placed = searched.groups.label >= 0
+    pieces = people.rows.size // PART_SIZE
+    cut = make_cut(problem.table, rows[placed], searched.groups.label[placed].astype(np.int64), pieces)
+    piece = np.empty(people.rows.size, dtype=np.int64)
+    piece[people.of_row] = cut.piece_of(problem.table)
+    tour = problem.tour[np.argsort(piece[problem.tour], kind="stable")]
+    return replace(problem, tour=tour, cuts=np.cumsum(np.bincount(piece))[:-1]), left
+
+
+def _greedy_in_pieces(problem: _Problem) -> NDArray[np.int32]:
+    """The cold start of each piece by itself: no class reaches over a cut, where it would stay as it is for long."""
+    labels = np.full(problem.tour.size, POOL, dtype=np.int32)
+    following = 0
+    for piece in problem.stretches:
+        people = part_of_people(problem.people, piece)
+        own = diverse_greedy_labels(people, np.arange(piece.size), problem.task.k, None)
+        labels[piece] = np.where(own < 0, POOL, own + following)
+        following = int(labels.max()) + 1
+    return labels
+
+
+def _cheaper_start(whole: _Problem, pieces: _Problem) -> tuple[NDArray[np.int32], _Problem]:
+    """The cold start that costs less, and the problem cut as it was: by the tree, or by nobody.
+
+    Why: where there is nothing to cut at (uniform columns, rows that are nearly all equal) the tree gains nothing. Who
+    waits is not counted: a piece leaves over fewer than k, whom the search places at once.
+    """
+
+    def loss(start: tuple[NDArray[np.int32], _Problem]) -> float:
+        state = whole.state(start[0])
+        return total_loss(whole.people, state) - float(state.waiting[0] * (start[0] < 0).mean())
+
+    starts = (
+        (_greedy_in_pieces(pieces), pieces),
+        (diverse_greedy_labels(whole.people, whole.tour, whole.task.k, None), whole),
+    )
+    return min(starts, key=loss)
 
 
 def _prepared(table: Table, loss: str, priority: NDArray[np.int64]) -> tuple[Table, Individuals, ClassLoss]:
@@ -214,15 +285,15 @@ def _search(
 def _search_parts(
     problem: _Problem, labels: NDArray[np.int32], effort: Effort
 ) -> tuple[NDArray[np.int32], int, bool]:
-    """Search the stretches of the tour side by side; classes that reach over a cut stay as they are.
+    """Search the parts side by side; classes that reach over a cut stay as they are.
 
     Returns the labels, evaluations made and whether the deadline struck.
     """
     tour, near = problem.tour, problem.near
     assert near is not None
-    parts = tour.size // PART_SIZE
-    stretch = np.empty(tour.size, dtype=np.int64)
-    for number, members in enumerate(np.array_split(tour, parts)):
+    stretches = problem.stretches
+    parts, stretch = len(stretches), np.empty(tour.size, dtype=np.int64)
+    for number, members in enumerate(stretches):
         stretch[members] = number
     owner = np.full(int(labels.max(initial=-1)) + 1, -2)
     for label, number in zip(labels[labels >= 0], stretch[labels >= 0], strict=True):
@@ -240,6 +311,7 @@ def _search_parts(
             loss=problem.loss.part(chosen),
             tour=np.arange(chosen.size),
             rules=part_of_rules(problem.rules, chosen),
+            cuts=None,
         )
         share = effort.evaluations * chosen.size // tour.size
         own_effort = effort._replace(evaluations=share, seed=int(seeds[number]))
@@ -304,31 +376,37 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
         raise BudgetError(f"k must lie between 2 and {LARGEST_K}, not {k}")
     deadline = task.deadline()
     problem = _problem(task)
-    people, tour, rules = problem.people, problem.tour, problem.rules
+    people, rules = problem.people, problem.rules
     if start == "one-class":
         return problem.finished(np.zeros_like(people.rows, dtype=np.int32), start)
+    evaluations = task.budget.evaluations(task.table.records, k, classes=True) if search else 0
+    effort = Effort(evaluations, task.seed, deadline, task.clock, task.progress)
+    cold: NDArray[np.int32] | None = None
+    if evaluations and rules is None and people.rows.size == task.table.records >= 2 * PART_SIZE:
+        pieces, effort = _in_pieces(problem, effort)
+        cold, problem = _cheaper_start(problem, pieces)
     if begins is not None:
         alone = not search and rules is None
         begun = _brought(problem, begins, alone=alone)
         if alone:
             return problem.finished(begun.labels, begun.start, **begun.told)
     else:
-        begun = _Begun(diverse_greedy_labels(people, tour, k, rules), "l-greedy")
+        if cold is None:
+            cold = diverse_greedy_labels(people, problem.tour, k, rules)
+        begun = _Begun(cold, "l-greedy")
     begun = _warm_or(problem, begun)
     start_loss = total_loss(people, problem.state(begun.labels))
-    searched = Found(None, 0, False, [])
-    evaluations = task.budget.evaluations(task.table.records, k, classes=True) if search else 0
+    searched, sampled = Found(None, 0, False, []), evaluations - effort.evaluations
     labels = begun.labels
     if evaluations:
-        effort = Effort(evaluations, task.seed, deadline, task.clock, task.progress)
         searched = _searched(problem, labels, effort)
         labels = searched.groups.label
     return problem.finished(
         labels,
         begun.start,
         start_loss=start_loss,
-        evaluations=searched.evaluations,
+        evaluations=sampled + searched.evaluations,
         deadline_struck=searched.struck,
-        trace=((0, start_loss), *searched.trace),
+        trace=((0, start_loss), *((sampled + made, then) for made, then in searched.trace)),
         **begun.told,
     )

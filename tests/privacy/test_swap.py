@@ -13,10 +13,12 @@ keystream follows from the content. ``test_swap_controls.py`` switches off each 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kanonflow.transforms.roster import founding
 from tests.swapped_feeds import (
     Course,
     TrailFeed,
@@ -99,6 +101,27 @@ def test_exchanging_two_trails_of_a_cohort_shows_nothing(first: int) -> None:
         assert disturbed_and_exchanged_shows_the_same(course, pair_of_a_generation, seed), f"feed {seed}"
         came, went = rows_in(course)
         assert went == came, f"feed {seed}: a row is released or rejected once, and nothing waits at the end"
+
+
+def test_exchanging_trails_shows_nothing_where_intakes_are_founded_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cut of a large intake is a function of who enters and of their values, never of their rows."""
+    made: list[int] = []
+    cut = founding.make_cut
+
+    def recorded(*args: Any) -> Any:
+        made.append(cut(*args).pieces)
+        return cut(*args)
+
+    monkeypatch.setattr(founding, "make_cut", recorded)
+    for name, small in (("PART", 8), ("PIECE", 4), ("SAMPLE", 12), ("SHARES", 2)):
+        monkeypatch.setattr(founding, name, small)
+    for seed in range(5000, 5020):
+        course = run(generated_feed(seed))
+        for choose in (pair_of_a_generation, shuffled_generations):
+            assert disturbed_and_exchanged_shows_the_same(course, choose, seed), f"feed {seed}"
+    assert sum(pieces > 1 for pieces in made) > 15
 
 
 def test_exchanging_all_trails_of_all_cohorts_shows_nothing() -> None:

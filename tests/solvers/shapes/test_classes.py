@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError
 from kanonflow.solvers.problem.last_window import WarmClasses
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes import classes as module
@@ -22,6 +24,7 @@ from kanonflow.solvers.shapes.classes import solve_classes
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.units.individuals import gather_individuals, pair_class_loss
 from kanonflow.solvers.units.nearest_people import nearest_people
+from kanonflow.solvers.units.tree_cut import make_cut
 from tests import naive
 from tests.levelled_tables import levelled
 from tests.mixed_tables import mixed_table, tables
@@ -177,6 +180,102 @@ def test_classes_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(np.array_equal(other.partition.labels, found[0].partition.labels) for other in found[1:])
     assert found[0].loss < found[0].start_loss
     found[0].partition.check(4, table.individuals)
+
+
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> list[int]:
+    """Pieces of so many people by a sample of as many; of each cut that is made, how many pieces it has."""
+    made: list[int] = []
+
+    def recorded(*args: Any) -> Any:
+        cut = make_cut(*args)
+        made.append(cut.pieces)
+        return cut
+
+    monkeypatch.setattr(module, "PART_SIZE", size)
+    monkeypatch.setattr(module, "SAMPLE_SIZE", size)
+    monkeypatch.setattr(module, "make_cut", recorded)
+    return made
+
+
+def without_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people of several rows are searched."""
+    monkeypatch.setattr(module, "_in_pieces", lambda problem, effort: (problem, effort))
+    monkeypatch.setattr(module, "_cheaper_start", lambda whole, _: (None, whole))
+
+
+class CutByChance(NamedTuple):
+    """What knows nothing of who is near whom."""
+
+    pieces: int
+
+    def piece_of(self, table: Table) -> NDArray[np.int64]:
+        """Whatever it draws."""
+        return np.random.default_rng(1).integers(0, self.pieces, table.records)
+
+
+def test_a_tree_whose_start_costs_more_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start is then that of the tour, and evaluations are those asked for."""
+    in_small_pieces(monkeypatch, 300)
+    monkeypatch.setattr(module, "make_cut", lambda *args: CutByChance(args[-1]))
+    task = Task(mixed_table(3, 1500), 4, budget=QUICK, seed=3, shape="classes")
+    solution = solve_classes(task)
+    assert 0.98 * 60 * 1500 <= solution.evaluations <= 1.1 * 60 * 1500
+    without_a_tree(monkeypatch)
+    assert solution.start_loss == solve_classes(task).start_loss
+
+
+@pytest.mark.parametrize("loss", ["ncp", "sil"])
+def test_people_of_one_row_each_are_searched_in_pieces_of_a_tree(
+    loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever they are called; threads have no say, evaluations are those asked for, and it can be released."""
+    made = in_small_pieces(monkeypatch, 300)
+    table = mixed_table(3, 1500, cardinality=(2, 80))
+    called = replace(table, individuals=np.random.default_rng(1).permutation(1500) * 3)
+    for people in (table, called):
+        task = Task(people, 4, budget=QUICK, seed=3, shape="classes", loss=loss)
+        solutions = [solve_classes(replace(task, threads=threads)) for threads in (1, 3)]
+        assert np.array_equal(solutions[0].partition.labels, solutions[1].partition.labels)
+        assert 0.98 * 60 * 1500 <= solutions[0].evaluations <= 1.1 * 60 * 1500
+        assert solutions[0].loss < solutions[0].start_loss
+        assert solutions[0].trace[-1][0] == solutions[0].evaluations
+        solutions[0].partition.check(4, np.arange(1500))
+    # The first column is dear: its cells are packed whole, in about as many pieces.
+    assert len(made) == 4
+    assert set(made) <= {4, 5, 6}
+
+
+def test_a_search_in_pieces_of_a_tree_loses_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Towns, jobs of towns and two attributes that are dear, 6,000 people, three seeds, at equal evaluations."""
+    rng = np.random.default_rng(5)
+    town = rng.choice(100, 6000, p=rng.dirichlet(np.full(100, 0.5)))
+    place = np.clip(rng.random((100, 2))[town] + rng.normal(0, 0.01, (6000, 2)), 0, 1)
+    dear = [rng.integers(0, 2, 6000), rng.integers(0, 3, 6000)]
+    codes = np.stack([*dear, (town + rng.integers(0, 3, 6000)) % 30], axis=1).astype(np.int32)
+    table = Table(place, codes, np.array([2, 3, 30]), np.ones(5))
+    in_small_pieces(monkeypatch, 1500)
+    task = Task(table, 5, budget=Budget(50.0), seed=1, shape="classes")
+    by_tree = [solve_classes(replace(task, seed=seed)).loss for seed in range(3)]
+    without_a_tree(monkeypatch)
+    by_tour = [solve_classes(replace(task, seed=seed)).loss for seed in range(3)]
+    assert np.mean(by_tree) < 0.98 * np.mean(by_tour)
+
+
+def test_people_of_several_rows_are_searched_along_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree cuts points; nor is one made where nothing is searched, or where rules are to be met."""
+    made = in_small_pieces(monkeypatch, 100)
+    table, single = mixed_table(3, 900, people=400, cardinality=(6, 80)), mixed_table(3, 400)
+    rule = Sensitive(np.arange(400) % 4, "distinct", 2.0)
+    for task in (
+        Task(table, 4, budget=QUICK, seed=3, shape="classes"),
+        Task(single, 4, budget=QUICK, seed=3, shape="classes", sensitive=(rule,)),
+    ):
+        solve_classes(task)
+    solve_classes(Task(single, 4, budget=QUICK, seed=3, shape="classes"), search=False)
+    solve_classes(Task(mixed_table(3, 199), 4, budget=QUICK, seed=3, shape="classes"))
+    assert made == []
+    solve_classes(Task(mixed_table(3, 200), 4, budget=QUICK, seed=3, shape="classes"))
+    assert len(made) == 1
 
 
 def test_parts_are_searched_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

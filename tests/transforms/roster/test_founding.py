@@ -14,7 +14,17 @@ from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.roster import founding
 from kanonflow.transforms.roster.corners import COHORT
-from kanonflow.transforms.roster.founding import MOST, PART, _budget, _everybody, found
+from kanonflow.transforms.roster.founding import (
+    MOST,
+    PART,
+    PIECE,
+    SAMPLE,
+    SAMPLE_LESS,
+    SHARES,
+    _budget,
+    _everybody,
+    found,
+)
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import RosterHead
 from tests.mixed_people import mixed_bound, mixed_values
@@ -108,12 +118,12 @@ def test_a_large_pool_is_founded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     more than at once, and takes fewer evaluations a person."""
     bound, pool = mixed_bound(), pool_of(600, 8)
     whole = found(pool, RosterHead(9), bound, {}, seed=4, threads=1)
-    monkeypatch.setattr("kanonflow.transforms.roster.founding.PART", 100)
+    monkeypatch.setattr(founding, "PART", 100)
+    monkeypatch.setattr(founding, "PIECE", 100)
     cut = found(pool, RosterHead(9), bound, {}, seed=4, threads=1)
     assert np.array_equal(cut.segment.people, pool.people)
     assert np.bincount(cut.segment.cohort).min() >= 3
     assert cut.segment.to_bytes() != whole.segment.to_bytes()
-    # Parts of 2,000 times as many people lose 2-4%.
     assert whole.loss <= cut.loss < 1.4 * whole.loss
     for threads in (2, 5):
         again = found(pool, RosterHead(9), bound, {}, seed=4, threads=threads)
@@ -130,28 +140,82 @@ def test_a_pool_of_one_part_is_founded_at_once(monkeypatch: pytest.MonkeyPatch) 
     """Of exactly as many people as a part has: the same cohorts as without the limit, and nothing is cut."""
     whole = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
     monkeypatch.setattr(founding, "PART", 100)
-    monkeypatch.setattr(founding, "cut_near", None)
+    monkeypatch.setattr(founding, "make_cut", None)
     again = found(pool_of(100, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1)
     assert again.segment.to_bytes() == whole.segment.to_bytes()
     assert (PART, MOST) == (200_000, 4_000_000), "as the guide for operators says"
+    assert (PIECE, SAMPLE, SAMPLE_LESS, SHARES) == (16_000, 20_000, 10, 10), "as was measured"
+
+
+@pytest.mark.parametrize(
+    ("piece", "sample", "people", "pieces"),
+    [
+        (100, 200, 200, 6),
+        (100, 70, 70, 6),
+        (10, 70, 70, 20),
+        (10, 10, 30, 20),
+        (599, 70, 70, 1),
+        (601, 70, 70, 1),
+    ],
+)
+def test_a_pool_is_cut_by_a_sample_of_it(
+    piece: int, sample: int, people: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many pieces as are full, of people for ten cohorts each, as the sample is. It is founded like any other."""
+    asked: list[tuple[int, int, int]] = []
+    cut = founding.make_cut
+
+    def recorded(table: Table, rows: Any, cohorts: Any, count: int) -> Any:
+        asked.append((rows.size, int(np.bincount(cohorts).min()), count))
+        return cut(table, rows, cohorts, count)
+
+    monkeypatch.setattr(founding, "PART", 100)
+    monkeypatch.setattr(founding, "PIECE", piece)
+    monkeypatch.setattr(founding, "SAMPLE", sample)
+    monkeypatch.setattr(founding, "make_cut", recorded)
+    segment = found(pool_of(600, 8), RosterHead(9), mixed_bound(), {}, seed=4, threads=1).segment
+    assert [(rows, count) for rows, _, count in asked] == [(people, pieces)]
+    assert asked[0][1] >= 3
+    assert np.bincount(segment.cohort).min() >= 3
+
+
+def test_a_cut_knows_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People in another order: of each value as many are in each piece."""
+    monkeypatch.setattr(founding, "PIECE", 100)
+    bound, pool = mixed_bound(), pool_of(600, 8)
+    table = encode(pool.values, bound, None, {}).table
+    order = np.random.default_rng(2).permutation(600)
+    sets = []
+    for each in (table, founding._rows_of(table, order)):
+        rows = [each.numeric.tolist(), each.categorical.tolist()]
+        parts = founding._pieces(each, bound.policy, 3, 5)
+        assert [len(part) for part in parts] == [np.unique(part).size for part in parts]
+        assert len(parts) == 6
+        sets.append([sorted(repr([rows[0][row], rows[1][row]]) for row in part) for part in parts])
+    assert sets[0] == sets[1]
 
 
 def test_parts_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is searched from a seed of its own, of 63 bits, by one thread; no cohort has people of two; what is lost is
     the mean over people."""
     seen: list[tuple[int, int, int, int, float]] = []
+    budgets: list[float] = []
 
     def solved(table: Table, policy: Any, size: int, budget: Any, seed: int, threads: int) -> Any:
         labels, loss = plain(table, policy, size, budget, seed, threads)
+        budgets.append(budget.evaluations_per_row)
         seen.append((seed, threads, np.unique(labels).size, table.records, loss))
         return labels, loss
 
     plain = founding._solved
     monkeypatch.setattr(founding, "PART", 100)
+    monkeypatch.setattr(founding, "PIECE", 100)
     monkeypatch.setattr(founding, "_solved", solved)
     founded = found(pool_of(600, 8), RosterHead(9, "", 0, 0, 12), mixed_bound(), {}, seed=5, threads=1)
-    seeds, threads, classes, people, losses = map(np.array, zip(*seen, strict=True))
-    assert len(set(seeds.tolist())) == len(seen) > 2
+    seeds, threads, classes, people, losses = map(np.array, zip(*seen[1:], strict=True))
+    assert seen[0][:2] == (5, 1), "the sample, by the seed of all"
+    assert set(budgets[1:]) == {10 * budgets[0]}
+    assert len(set(seeds.tolist())) == len(seen) - 1 > 2
     assert 1 << 62 <= int(seeds.max()) < 1 << 63
     assert set(threads.tolist()) == {1}
     assert np.unique(founded.segment.cohort).size == classes.sum()
