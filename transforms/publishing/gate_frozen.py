@@ -118,12 +118,10 @@ def check_frozen_release(
 
 
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
-    # The codes of a dictionary: each of them occurs.
-    own = np.zeros(individuals.max(initial=-1) + 1, dtype=np.int64)
-    own[individuals] = group
+    # Codes of a dictionary, each of which occurs: they are places among themselves.
+    own = group[np.unique(individuals, return_index=True)[1]]
     if (own[individuals] != group).any():
         raise GateError("an individual stands in two groups")
     people = np.bincount(own)
-    people = people[people > 0]
     if people.size == 0 or people.min() < k:
         raise GateError(f"a group has rows of fewer than k={k} individuals")
