@@ -160,6 +160,29 @@ def test_a_newcomer_a_night_enters_when_there_are_enough(place: Path, flags: tup
     assert rejected(*outputs) == {"awaits_intake": 1 if flags else 2}
 
 
+def test_an_intake_is_a_share_of_the_people_of_all_nights(place: Path) -> None:
+    """A quarter of twenty: two newcomers a night are enough in the third; then a quarter of twenty-six. The audit counts
+    people of earlier nights, too, night by night and over the whole."""
+    policy = POLICY.replace("cohort: lasting", "cohort: lasting\nintake: 3\nintake_share: 0.25")
+    (place / "policy.yaml").write_text(policy.replace("max_delay: 1d", "max_delay: 9d"))
+    for night in range(7):
+        rows = [person_row(who, night + 1, 0) for who in range(20)]
+        write(
+            place,
+            f"{night}.csv",
+            [*rows, *(person_row(100 * night + n, night + 1, 0) for n in (0, 1) if night)],
+        )
+    outputs = chain(place, 7, "--carry")
+    assert [people_known(output) for output in outputs] == [20, 20, 20, 26, 26, 26, 26]
+    judged = ["--policy", str(place / "policy.yaml"), "--secret-file", str(place / "secret"), "--strict"]
+    for files, told in [
+        *((f"{night}.csv", [output]) for night, output in enumerate(outputs)),
+        ("*.csv", outputs),
+    ]:
+        given = ["--input", str(place / "in" / files), "--release", *map(str, told)]
+        assert main(["verify", *judged, *given]) == 0, files
+
+
 def summary(output: Path) -> dict[str, Any]:
     """The closing table, as it is kept."""
     return json.loads((output / "restricted" / "summary.json").read_text())["summary"]
