@@ -161,8 +161,8 @@ def test_a_newcomer_a_night_enters_when_there_are_enough(place: Path, flags: tup
 
 
 def test_an_intake_is_a_share_of_the_people_of_all_nights(place: Path) -> None:
-    """A quarter of twenty: two newcomers a night are enough in the third; then a quarter of twenty-six. The audit counts
-    people of earlier nights, too, night by night and over the whole."""
+    """A quarter of twenty: two newcomers a night are enough in the third; then a quarter of twenty-six. The audit
+    counts people of earlier nights, too, night by night and over the whole."""
     policy = POLICY.replace("cohort: lasting", "cohort: lasting\nintake: 3\nintake_share: 0.25")
     (place / "policy.yaml").write_text(policy.replace("max_delay: 1d", "max_delay: 9d"))
     for night in range(7):
