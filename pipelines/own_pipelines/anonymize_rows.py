@@ -43,6 +43,7 @@ class AnonymizeRows(beam.PTransform):
         a set as text), ``label`` (as one text), ``mid`` (as its middle), or ``nested`` (as rows and lists).
       plain (bool): days, instants and decimals as text of ISO 8601, which every format takes; false: as Beam's types.
       threads (int): of the search in a window; by default all cores of the worker.
+      verdict (str): check.json of ``policy check --for DIR``, of this policy; else the first windows are measured.
       error_handling (dict): ``output`` names the output of rejected rows. They are raw data: what is done with them
         must stay where the input is. It must be given, as some rows can never be released.
     """
@@ -56,9 +57,10 @@ class AnonymizeRows(beam.PTransform):
         flat: str = "columns",
         plain: bool = True,
         threads: Optional[int] = None,  # noqa: UP045
+        verdict: Optional[str] = None,  # noqa: UP045
         error_handling: Optional[Mapping[str, str]] = None,  # noqa: UP045
     ) -> None:
-        """Raises InputError: an option is wrong or missing; PolicyError, SecretError: as ``KAnonymize``."""
+        """Raises InputError: an option is wrong or missing; PolicyError, SecretError and others as ``KAnonymize``."""
         super().__init__()
         secret = secret_source(secret_file, secret_env, secret_manager)
         if secret is None:
@@ -78,7 +80,7 @@ class AnonymizeRows(beam.PTransform):
                 f"error_handling: output: give the rejected rows a name of their own, as rejected; {GOOD!r} names the"
                 " released ones, and good and None mean something to Beam"
             )
-        self._anonymize = KAnonymize(policy, secret, threads=threads)
+        self._anonymize = KAnonymize(policy, secret, threads=threads, verdict=verdict)
         self._flat = flat
         self._plain = plain
         self._errors = output

@@ -15,6 +15,7 @@ from apache_beam.yaml import yaml_transform
 
 from kanonflow.pipelines.own_pipelines.anonymize_rows import AnonymizeRows
 from kanonflow.schemas.errors import InputError, PolicyError
+from kanonflow.transforms.risks.check_record import UncheckedError
 from kanonflow.transforms.secret.seeds import SecretError
 
 POLICY = """
@@ -133,6 +134,8 @@ def test_options_are_checked_with_the_pipeline(feed: Path) -> None:
     for name in ("rows", "good", "", None, 3):
         with pytest.raises(InputError, match="error_handling: output: give the rejected rows a name"):
             AnonymizeRows("policy.yaml", secret_file="secret", error_handling={"output": name})
+    with pytest.raises(UncheckedError, match=r"none.json: nobody has measured"):
+        AnonymizeRows("policy.yaml", secret_file="secret", verdict="none.json", error_handling=errors)
     with pytest.raises(PolicyError, match="cannot be read"):
         AnonymizeRows("none.yaml", secret_file="secret", error_handling=errors)
 
@@ -151,7 +154,7 @@ def test_yaml_tells_of_the_options() -> None:
     provider = InlineProvider({"KAnonymize": AnonymizeRows})
     fields = {field.name: field for field in provider.config_schema("KAnonymize").fields}
     assert set(fields) == {
-        "policy", "secret_file", "secret_env", "secret_manager", "flat", "plain", "threads", "error_handling"
+        "policy", "secret_file", "secret_env", "secret_manager", "flat", "plain", "threads", "verdict", "error_handling"
     }  # fmt: skip
     assert "pythonsdk_any" not in str(fields)
     assert all(field.description for field in fields.values())
