@@ -179,6 +179,7 @@ LINES = {
             40_315,
             "the measures of payload stand among the transforms, whose step takes them for first windows",
         ),
+        (40_340, "a figure of assess above its limit is told with what to do"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -249,6 +250,7 @@ CODE = [
     (58_405, "a draft's window is the one that explain has nothing against"),
     (58_450, "a short window asks Arrow a third as often"),
     (58_875, "a cut of people by a tree"),
+    (58_890, "a figure of assess above its limit is told with what to do"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

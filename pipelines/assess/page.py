@@ -35,6 +35,11 @@ _QUESTIONS = {
     ),
     ELSE: ("Beside these", "What else can be told of people"),
 }
+_MENDS = {
+    SINGLING_OUT: "A larger k, a coarser grid, or fewer fields that are published exactly",
+    LINKABILITY: "A larger k, or a coarser grid",
+    INFERENCE: "A larger k hides a value among more rows, or this field is left out (role: identifier)",
+}
 _HEAD = ("the reader has", "and finds", "people", "controls", "figure", "95% from", "to", "limit", "verdict")
 _READ = (
     "A figure is (people - controls) / (1 - controls): what is found of people in the release beyond what is found"
@@ -131,7 +136,8 @@ def reasons(assessment: Assessment) -> list[str]:
     """What is above its limit or not judged, and why there is no figure, in sentences."""
     by = f"{assessment.limits.by} end" if str(assessment.limits.by) == "upper" else "figure"
     said = [
-        f"{ABOVE}: {line.reader}: {line.attack}: {by} {_judged(line, assessment):.3g}, limit {line.limit:.2f}"
+        f"{ABOVE}: {line.reader}: {line.attack}: {by} {_judged(line, assessment):.3g}, limit {line.limit:.2f}."
+        f" {mend(line)}"
         for line in assessment.above
         if line.limit is not None
     ]
@@ -142,6 +148,19 @@ def reasons(assessment: Assessment) -> list[str]:
         if line.limit is None and line.reason
     ]
     return [*said, *([ODD] if assessment.odd else [])]
+
+
+def mend(line: Line) -> str:
+    """What to do about a figure that is above its limit, in a sentence."""
+    assert line.outcome is not None
+    if line.counted:
+        return "This release breaks its promise: do not hand it on, and see what kanonflow verify says of it"
+    if line.outcome[0] <= (line.limit or 0.0):
+        return (
+            f"The figure itself, {line.outcome[0]:.3g}, is within it: more people would tell, or judge by figures"
+            " (assess: {by: figure})"
+        )
+    return f"{_MENDS[line.question]}; or a limit of your own (assess:), by whoever signs"
 
 
 def _judged(line: Line, assessment: Assessment) -> float:

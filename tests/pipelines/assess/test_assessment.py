@@ -11,9 +11,10 @@ import pytest
 
 from kanonflow.pipelines.assess.assessment import Assessed, assess
 from kanonflow.pipelines.assess.findings import ATTRIBUTES, Assessment, Line
-from kanonflow.pipelines.assess.page import render, verdict
+from kanonflow.pipelines.assess.page import mend, render, verdict
 from kanonflow.pipelines.assess.population import population_uniques
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.policy_choices import JudgedBy
 from tests.pipelines.assess.small_feeds import (
     FEED,
     ROWS,
@@ -119,7 +120,14 @@ def test_one_row_a_person_is_guessed_as_often_as_k_allows(tmp_path: Path, table:
     bound, rows = canonical(list(people(PEOPLE, 1)), policy_of(text, tmp_path))
     found = assess(asked(released(rows, bound), rows, table[2], bound))
     assert 0.1 < told(found, "taste", ATTRIBUTES) < 0.25
-    assert "taste" in {each.attack for each in found.above}
+    (high,) = (each for each in found.above if each.attack == "taste")
+    assert mend(high).startswith("A larger k hides a value among more rows, or this field is left out")
+    assert mend(high).endswith("or a limit of your own (assess:), by whoever signs")
+    unsure = replace(high, limit=high.outcome[0] + 0.001) if high.outcome else high
+    assert unsure.verdict(JudgedBy.UPPER) == "ABOVE"
+    assert mend(unsure).endswith(
+        "is within it: more people would tell, or judge by figures (assess: {by: figure})"
+    )
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["with controls", "with a twin"])
@@ -134,6 +142,9 @@ def test_a_release_made_by_dropping_nothing_is_found(table: Table, given: bool) 
     assert {"one person by several values", "one row by either half", "boxes of one person"} <= above
     assert told(found, "one person by several values") > 0.5
     assert told(found, "boxes of one person") > 0.9
+    mends = {each.attack: mend(each) for each in found.above}
+    assert "breaks its promise" in mends["boxes of one person"]
+    assert "a coarser grid" in mends["one row by either half"]
     assert verdict(found).kind == "bad"
 
 
