@@ -140,9 +140,8 @@ def drawn(seed: int) -> Schedule:
 def feed_of(schedule: Schedule) -> TrailFeed:
     """The rows, and the policy."""
     rng = np.random.default_rng([schedule.seed, 2])
-    feed = generated_feed(
-        schedule.seed, repeats=0.0 if schedule.punctual else 0.03, **PROTECTIONS[schedule.protection]
-    )
+    repeats = 0.0 if schedule.punctual else 0.03
+    feed = generated_feed(schedule.seed, repeats, intake_share=None, **PROTECTIONS[schedule.protection])
     rows: Iterable[TrailRow] = feed.rows
     if schedule.punctual:
         rows = (row._replace(arrives=row.hour) for row in rows)
