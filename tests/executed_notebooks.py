@@ -46,9 +46,11 @@ def output_of(cell: Any) -> str:
 
 def skeleton(text: str) -> list[str]:
     """The words of each line without their numbers, which a new secret or another machine makes other; of a data frame
-    its head alone."""
+    its head alone, however wide its columns are."""
     lines = text.splitlines()[: _HEAD if text.startswith("shape:") else None]
-    return [" ".join(re.sub(r"[\d,.]*\d[\d,.]*", "#", line).split()) for line in lines]
+    return [
+        " ".join(re.sub(r"[\d,.]*\d[\d,.]*", "#", re.sub("([─═])+", r"\1", line)).split()) for line in lines
+    ]
 
 
 def _kept(book: Any) -> Any:
