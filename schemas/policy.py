@@ -68,7 +68,7 @@ class Policy:
     default ``lasting`` with a window and ``window`` without one; None with ``protect: row``.
     cohort_size, intake, intake_share, max_outdated: of ``cohort: lasting``, None without it. cohort_size: people a
     cohort, by default k. intake, intake_share: newcomers enter when so many wait, and so large a share of the people
-    who have entered, or when a row of one must leave; by default 200 k and 0.05, the share 0 where an intake is given;
+    who have entered, or when a row of one must leave; by default 200 k and 0.05, the share 0 with another intake;
     with no max_delay at once (cohort_size and 0). max_outdated: share of a window's rows whose values have left their
     frozen box above which the run says that a renewal is due, by default 0.02.
     people: of ``cohort: lasting``, the name of the file of people known from the start, as the policy says it; None:

@@ -108,8 +108,13 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
 
 
 def policy_digest(policy: Policy) -> bytes:
-    """Canonical JSON of the whole policy, its fields' order included: equal exactly for equal policies."""
+    """Canonical JSON of the whole policy, its fields' order included: equal exactly for equal policies.
+
+    Without the share of an intake where it follows from the rest: builds that knew none go on.
+    """
     mapping = to_mapping(policy)
+    if policy.intake_share == policy.promise.defaults(policy).get("intake_share"):
+        mapping.pop("intake_share", None)
     mapping["fields"] = list(mapping["fields"].items())
     return json.dumps(mapping, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 

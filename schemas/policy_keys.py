@@ -400,7 +400,7 @@ OF_LASTING = (
         Number("a share of the people who have entered, at least 0 and below 1", least=0, below=1),
         "Of cohort: lasting, newcomers wait for each other until they are such a share of those who have entered, too.",
         "intake_share",
-        default_told="0.05; 0 with an intake of one's own, and with max_delay 0",
+        default_told="0.05; 0 with another intake than the default, and with max_delay 0",
     ),
     Key(
         "max_outdated",

@@ -100,7 +100,7 @@ class Lasting(Promise):
         intake: object = size
         if policy.max_delay_ms > 0 and isinstance(size, int) and isinstance(policy.k, int):
             intake = max(INTAKE_TIMES_K * policy.k, size)
-        share = INTAKE_SHARE if policy.intake is None and policy.max_delay_ms > 0 else 0.0
+        share = INTAKE_SHARE if policy.intake in (None, intake) and policy.max_delay_ms > 0 else 0.0
         return {"cohort_size": size, "intake": intake, "intake_share": share, "max_outdated": MAX_OUTDATED}
 
     def rules(self, policy: PolicyParts) -> Iterator[str]:
@@ -119,10 +119,9 @@ class Lasting(Promise):
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:
         """As of ``Promise``."""
         sizes = ("cohort_size",) * (policy.cohort_size == policy.k)
-        intake = self._has_default_intake(policy)
-        share = INTAKE_SHARE if intake and policy.max_delay_ms > 0 else 0.0
-        open_share = ("intake_share",) * (policy.intake_share == share)
-        return dict.fromkeys(sizes + ("intake",) * intake + open_share)
+        intake = ("intake",) * self._has_default_intake(policy)
+        share = ("intake_share",) * (policy.intake_share == self.defaults(policy)["intake_share"])
+        return dict.fromkeys(sizes + intake + share)
 
     def room_for(self, policy: PolicyParts, people: int) -> Mapping[str, Any]:
         """As of ``Promise``."""
@@ -159,8 +158,7 @@ class Lasting(Promise):
 
     def _has_default_intake(self, policy: PolicyParts) -> bool:
         """Whether the intake is the one that a policy has which says none."""
-        grows = policy.max_delay_ms == 0 or bool(policy.intake_share)
-        return grows and policy.intake == self.defaults(policy)["intake"]
+        return policy.intake == self.defaults(policy)["intake"]
 
 
 def _rules_of_sizes(policy: PolicyParts) -> Iterator[str]:
