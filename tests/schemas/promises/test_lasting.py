@@ -223,3 +223,24 @@ def test_names_of_the_cohorts_own_columns_are_refused(name: str) -> None:
     with pytest.raises(PolicyError, match=f"restricted/cohorts has a column {name}"):
         bind(read(mapping), columns, text=True, source="feed")
     bind(read(mapping | {"cohort": "window"}), columns, text=True, source="feed")
+
+
+@pytest.mark.parametrize(
+    ("said", "share", "is_written"),
+    [
+        ({}, 0.05, False),
+        ({"intake": 300}, 0.0, False),
+        ({"max_delay": 0}, 0.0, False),
+        ({"intake_share": 0.0}, 0.0, True),
+        ({"intake": 300, "intake_share": 0.1}, 0.1, True),
+    ],
+)
+def test_a_share_that_follows_from_the_rest_is_no_part_of_the_digest(
+    said: dict[str, Any], share: float, is_written: bool
+) -> None:
+    """Runs and streams of builds that knew no share go on; two policies have two digests all the same."""
+    policy = read(lasting(**said))
+    assert policy.intake_share == share
+    assert (b"intake_share" in policy_digest(policy)) is is_written
+    assert read(to_mapping(policy)) == policy
+    assert policy_digest(replace(policy, intake_share=0.3)) != policy_digest(policy)
