@@ -80,7 +80,13 @@ def test_the_readmes_recipe_is_the_one_that_explain_would_have(tmp_path: Path) -
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     policy = readme.partition("```yaml\n")[2].partition("```")[0]
     path = write_feed(FeedShape(rows=20_000, days=14, seed=1), tmp_path)
-    bound = bound_to(path, policy)
-    assert bound.policy.window_ms == DAY
+    assert bound_to(path, policy).policy.window_ms == DAY
+    # Two weeks are too short to try a longer one; from an hour on the rule comes to a day.
+    bound = bound_to(
+        path, policy.replace("window: 1d", "window: 1h").replace("max_delay: 2d", "max_delay: 2h")
+    )
+    assert bound.policy.window_ms == DAY // 24
     advised = advised_window(read_feed(find_inputs([str(path)]), bound).rows, bound)
-    assert advised is None or advised.bound.policy.window_ms == DAY
+    assert advised is not None
+    assert advised.bound.policy.window_ms == DAY
+    assert advised.bound.policy.max_delay_ms == 2 * DAY
