@@ -123,17 +123,17 @@ class FirstLook:
         """Measure, and say it; whether that is the verdict, and what ``took`` gives."""
         try:
             risks = payload_risks(rows, self._bound)
+            refusal = risks.refusal(self._bound.policy.name)
+            over = last or refusal is not None or risks.settled
+            if not (first or over):
+                return over, None
+            level = logging.INFO if refusal is None and risks.settled else logging.WARNING
+            _LOGGER.log(level, first_words(risks, self._bound.policy.name))
+            if self._on_measured is not None:
+                self._on_measured(risks)
         except Exception as error:  # a release does not wait for what is said of it
             _LOGGER.error("the payload of the first windows could not be measured (%s)", type(error).__name__)
             return True, None
-        refusal = risks.refusal(self._bound.policy.name)
-        over = last or refusal is not None or risks.settled
-        if not (first or over):
-            return over, None
-        level = logging.INFO if refusal is None and risks.settled else logging.WARNING
-        _LOGGER.log(level, first_words(risks, self._bound.policy.name))
-        if self._on_measured is not None:
-            self._on_measured(risks)
         return over, 0 if refusal is None else len(refusal.mistakes)
 
 

@@ -156,6 +156,19 @@ def test_what_goes_wrong_holds_up_no_release(
     assert look.holds == 0
 
 
+def test_a_full_disk_holds_up_no_release(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor are rows held because what was measured could not be kept."""
+
+    def fail(*_: Any) -> None:
+        raise OSError(ACCOUNT)
+
+    look = FirstWindows(bound_feed(POLICY), fail).look()
+    said = said_by(lambda: print(look_at(look, hours(1), 0)), caplog)
+    assert said[-1][1].endswith("could not be measured (OSError)")
+    assert ACCOUNT not in caplog.text
+    assert look.holds == 0
+
+
 def test_copies_of_a_step_share_a_look_and_a_job_that_is_over_leaves_none() -> None:
     """A worker works on several bundles at a time, each with a copy of the step."""
     first, other = FirstWindows(bound_feed(POLICY)), FirstWindows(bound_feed(POLICY))
