@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(SOLVERS_STATE)
 # Where bytecode is not to be written, every process would compile 5 s of sources; what is in .venv is ours to write.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-thorough lint bench docs notebooks proofs simulate fuzz clean flink-test flink-up flink-down lock beam-range-test
+.PHONY: demo test test-all test-thorough kernels-for-tests lint bench docs notebooks proofs simulate fuzz clean flink-test flink-up flink-down lock beam-range-test
 
 # From nothing each time: a run that other code began must not be resumed. Its kernels stand beside the sources, where
 # kanonflow looks for them in a shell, which knows nothing of NUMBA_CACHE_DIR. What the README types next needs no others:
@@ -36,6 +36,9 @@ test: lint $(NUMBA_CACHE_DIR)/.compiled
 # Pages are opened in Chromium, which must be there in CI (apt-get install chromium); elsewhere these tests are skipped.
 test-thorough: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
 	$(PY) -m pytest $(PYTEST_FLAGS) -m "not cluster and thorough"
+
+# All kernels that tests call, for those that run side by side.
+kernels-for-tests: $(VENV)/.installed-test $(NUMBA_CACHE_DIR)/.compiled-for-tests
 
 # Everything that needs no cluster.
 test-all: test test-thorough

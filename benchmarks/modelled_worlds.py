@@ -8,6 +8,9 @@ quasi-identifiers, two and two.
     questions     to founding and to merging, that were different
     differences   steps in which the two come to something else, and questions that were answered in two ways
 
+With ``--feeds n`` instead feeds drawn at random, of policies that are drawn at random too, 100 feeds each: more people
+and windows than whole sets can have.
+
 Needs coq, MathComp and an OCaml compiler, and no data set.
 """
 
@@ -38,6 +41,7 @@ SETS = (
     Rules(6, 3, k=3, cohort_size=3, intake=6, delay=2),
 )
 _AT_ONCE = 2_000
+_FEEDS_A_POLICY = 100
 
 
 def measure(table: ResultTable, rules: Rules, alike: int, most: int) -> int:
@@ -74,24 +78,71 @@ def measure(table: ResultTable, rules: Rules, alike: int, most: int) -> int:
     return differ
 
 
+def random_rules(rng: np.random.Generator) -> Rules:
+    """A policy, and how many people and windows its feeds have."""
+    k = int(rng.integers(2, 4))
+    size = k + int(rng.integers(2))
+    return Rules(
+        int(rng.integers(k, 10)),
+        int(rng.integers(1, 6)),
+        k=k,
+        cohort_size=size,
+        intake=size + int(rng.integers(4)),
+        percent=int(rng.choice([0, 0, 40, 75])),
+        delay=int(rng.integers(3)),
+    )
+
+
+def measure_feeds(table: ResultTable, feeds: int, seed: int) -> int:
+    """One row of the table, of so many feeds; returns how many differences there were."""
+    program, rng = ROOT / ".proofs" / "model", np.random.default_rng(seed)
+    began, differ, questions, policies = time.process_time(), 0, 0, 0
+    for policies in range(1, -(-feeds // _FEEDS_A_POLICY) + 1):
+        rules = random_rules(rng)
+        product = Product(rules, alike=int(rng.integers(1, 4)))
+        worlds = [rules.random(rng) for _ in range(_FEEDS_A_POLICY)]
+        found = differences(product, worlds, program)
+        for each in found[:3]:
+            print(f"policy {policies}, {rules}, {product.alike} alike: {each}", flush=True)
+        differ += len(found)
+        questions += len(product.answered)
+        if policies % 50 == 0:
+            print(f"{policies * _FEEDS_A_POLICY:,} feeds, {differ} differences", flush=True)
+    spent = time.process_time() - began
+    run = policies * _FEEDS_A_POLICY
+    table.rows.append((seed, policies, f"{run:,}", questions, differ, round(1e3 * spent / run, 1)))
+    print(table.render().splitlines()[-1], flush=True)
+    return differ
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="The step against its model, world by world.")
     parser.add_argument(
         "--most", type=int, default=20_000, help="worlds of a set; of a larger set, drawn at random"
     )
+    parser.add_argument("--feeds", type=int, default=0, help="drawn at random, of policies drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of these")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
     findings = Findings("modelled_worlds", __doc__ or "", module="modelled_worlds")
-    columns = ("people", "windows", "k", "cohort size", "intake", "delay", "alike", "worlds", "questions")
-    table = findings.table("Product and model", (*columns, "differences", "ms CPU a world"))
     differ = 0
     if (missing := tools()) is not None:
         findings.skipped.append(missing)
     else:
         subprocess.run(["make", "--silent", "proofs"], cwd=ROOT, check=True)
-        differ = sum(measure(table, rules, alike, arguments.most) for rules in SETS for alike in (2, 1))
+        if arguments.feeds:
+            findings.name = "modelled_feeds"
+            columns = ("seed", "policies", "feeds", "questions", "differences", "ms CPU a feed")
+            differ = measure_feeds(
+                findings.table("Feeds drawn at random", columns), arguments.feeds, arguments.seed
+            )
+        else:
+            columns = ("people", "windows", "k", "cohort size", "intake", "delay", "alike", "worlds")
+            columns += ("questions", "differences", "ms CPU a world")
+            table = findings.table("Product and model", columns)
+            differ = sum(measure(table, rules, alike, arguments.most) for rules in SETS for alike in (2, 1))
     return publish(findings, arguments, begun) or int(differ > 0)
 
 

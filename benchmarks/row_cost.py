@@ -9,6 +9,11 @@ table: ``anonymize_table(feed, text=True, threads=1)``; merging is ``window_grou
 order: ``canonical_order`` of one whole window, the third of the feed.
 command: ``kanonflow anonymize`` on the feed as CSV, with a start without search (``l-greedy``), less what a process
 takes that imports what the command imports. It reads, looks at the payload, merges cohorts, publishes and writes.
+stage: where that command's time goes under the policy's own solver, less what stands within other stages; a stage that
+a tree does not have yet is left out. ``runner`` is what Beam does besides, ``between`` what no stage claims. What is
+loaded once stands where it is first needed. The child that draws ends later, and counts in ``command`` alone.
+
+The figures of this tree are kept in results/row_cost_history, a file a commit. Stages that cost 10% more are named.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from benchmarks.result_files import Findings, add_result_arguments, environment,
 from benchmarks.stopwatch import timed_child
 
 ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
-BEFORE = "9cec21c"
+BEFORE = "175b88e9"
 Measured = dict[str, float]
 """CPU us a row, by what was measured."""
 
@@ -94,6 +99,57 @@ print(json.dumps({
     "rows": n,
 }))
 """
+STAGES_PROGRAM = """
+import functools, importlib, json, resource, time
+def cpu():
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+import kanonflow.pipelines.runs.anonymize_files, kanonflow.pipelines.commands.policy, kanonflow.transforms.anonymize
+from kanonflow.pipelines.cli import main
+spent, within = {"imports": cpu()}, []
+def watched(module, name, stage):
+    module = importlib.import_module("kanonflow." + module)
+    original = getattr(module, name)
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        begin = cpu()
+        within.append(0.0)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            took, inner = cpu() - begin, within.pop()
+            spent[stage] = spent.get(stage, 0.0) + took - inner
+            if within:
+                within[-1] += took
+    setattr(module, name, call)
+for place in json.loads(sys.argv[1]):
+    try:
+        watched(*place)
+    except (ImportError, AttributeError):
+        pass
+code = main(sys.argv[2:])
+spent["between"] = cpu() - sum(spent.values())
+print()
+print(json.dumps(spent))
+raise SystemExit(code)
+"""
+_RUN = "pipelines.runs.anonymize_files"
+STAGES = (
+    (_RUN, "refuse_misfits", "fit"),
+    (_RUN, "compile_first", "kernels"),
+    (_RUN, "measure_payload", "payload"),
+    (_RUN, "with_rows", "rows as a number"),
+    (_RUN, "connect", "graph of the job"),
+    (_RUN, "run_to_end", "runner"),
+    ("pipelines.cli", "_reported", "report"),
+    ("transforms.protections.release_parts", "release_window", "windows"),
+    ("transforms.protections.intake", "found", "founding"),
+    ("transforms.protections.lasting", "window_groups", "merging"),
+    ("transforms.sinks.sinks", "avro_file", "Avro"),
+    ("transforms.roster.cohort_files", "avro_file", "Avro"),
+)
+"""Module, function, stage."""
+DEARER = 1.1
 _IMPORTS = "import kanonflow.pipelines.runs.anonymize_files, kanonflow.pipelines.commands.policy"
 _COMMAND = "from kanonflow.pipelines.cli import main\nraise SystemExit(main(sys.argv[1:]))"
 
@@ -112,6 +168,8 @@ class Tree:
         self.name = name
         self._start = _OWN_TREE.format(folder=str(folder))
         self._environment = dict(os.environ)
+        # Without bytecode a process compiles for seconds.
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if kernels is not None:
             self._environment["NUMBA_CACHE_DIR"] = str(kernels)
 
@@ -147,6 +205,12 @@ def measured(tree: Tree, inputs: Mapping[str, Path], output: Path) -> Measured:
     _, imports = tree.run(_IMPORTS)
     flags = ("--policy", inputs["start"], "--input", inputs["feed"], "--output", output)
     _, whole = tree.run(_COMMAND, "anonymize", *flags, "--secret-file", inputs["secret"])
+    own = ("--policy", inputs["policy"], "--input", inputs["feed"], "--output", f"{output}_own", "--quiet")
+    told, _ = tree.run(
+        STAGES_PROGRAM, json.dumps(STAGES), "anonymize", *own, "--secret-file", inputs["secret"]
+    )
+    stages = json.loads(told.splitlines()[-1])
+    found |= {f"stage, {stage}": 1e6 * seconds / rows for stage, seconds in stages.items()}
     return found | {
         "imports, ms": 1e3 * imports,
         "command, all": 1e6 * whole / rows,
@@ -198,10 +262,26 @@ def main(argv: list[str] | None = None) -> int:
             one, other = (measured(tree, inputs, folder / f"{tree.name}{turn}") for tree in trees)
             if turn:
                 runs.append((one, other))
-    for what in runs[0][0]:
+    dearer, figures = [], {}
+    for what in runs[0][1]:
+        if what not in runs[0][0]:
+            continue
         ratios = sorted(after[what] / before_[what] for before_, after in runs)
         sides = [median(run[side][what] for run in runs) for side in range(2)]
         table.rows.append((what, *sides, median(ratios), ratios[0], ratios[-1]))
+        figures[what] = sides[1]
+        if median(ratios) > DEARER:
+            dearer.append(what)
+    table.note = " ".join([table.note, f"Dearer by more than 10%: {', '.join(dearer) or 'nothing'}."]).strip()
+    history = arguments.results / "row_cost_history"
+    history.mkdir(parents=True, exist_ok=True)
+    kept = {
+        "commit": begun["commit"],
+        "before": arguments.before,
+        "days": arguments.days,
+        "us a row": figures,
+    }
+    (history / f"{begun['commit']}.json").write_text(json.dumps(kept, indent=1) + "\n")
     return publish(findings, arguments, begun)
 
 

@@ -124,6 +124,13 @@ class Outcome:
 
     def cpu_seconds(self) -> dict[str, float]:
         """CPU seconds by kind of process, from the first row on."""
+        spent: dict[str, float] = {}
+        for name, cpu in self.cpu_by_process().items():
+            spent[kind_of(name)] = spent.get(kind_of(name), 0.0) + cpu
+        return spent
+
+    def cpu_by_process(self) -> dict[str, float]:
+        """CPU seconds by process, from the first row on."""
         last: dict[str, float] = {}
         first: dict[str, float] = {}
         for sample in self.samples:
@@ -134,11 +141,7 @@ class Outcome:
                 if sample.at <= self.begun:
                     first[name] = process.cpu
                 last[name] = process.cpu
-        spent: dict[str, float] = {}
-        for name, cpu in last.items():
-            kind = kind_of(name)
-            spent[kind] = spent.get(kind, 0.0) + cpu - first.get(name, 0.0)
-        return spent
+        return {name: cpu - first.get(name, 0.0) for name, cpu in last.items()}
 
 
 def kind_of(process: str) -> str:

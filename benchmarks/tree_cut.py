@@ -19,7 +19,8 @@ import argparse
 import datetime as dt
 import multiprocessing
 import resource
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 from unittest.mock import patch
@@ -97,16 +98,21 @@ def table_of(name: str, people: int) -> Table:
     return {"mixed": mixed_table, "census": census_table}[name](people, 1)
 
 
+@contextmanager
+def along_the_tour() -> Iterator[None]:
+    """The class search as it was: parts are even stretches of a k-d tour."""
+    with (
+        patch.object(classes, "_in_pieces", lambda problem, effort: (problem, effort)),
+        patch.object(classes, "_cheaper_start", lambda whole, _: (None, whole)),
+    ):
+        yield
+
+
 def searched(table: Table, loss: str, per_row: float, seeds: int, *, tree: bool) -> tuple[float, float]:
     """Mean loss and mean CPU seconds of a search."""
     task = Task(table, K, seed=0, shape="classes", loss=loss, budget=Budget(per_row), threads=THREADS)
     runs = []
-    with ExitStack() as stack:
-        if not tree:
-            stack.enter_context(
-                patch.object(classes, "_in_pieces", lambda problem, effort: (problem, effort))
-            )
-            stack.enter_context(patch.object(classes, "_cheaper_start", lambda whole, _: (None, whole)))
+    with nullcontext() if tree else along_the_tour():
         for seed in range(seeds):
             solution, spent = timed(solve, replace(task, seed=seed), "auto")
             runs.append((solution.loss, spent.cpu))

@@ -404,7 +404,9 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     replaced = [each.resolve() for each in previous_sources(arguments.previous_secrets)]
     secret = secret_of_run(output, source.resolve(), replaced)
     checks: dict[str, Any] = {"people_key": people_key(secret)} if epochs else {}
-    return checks | ({"recipe": recipe_check(secret)} if there and arguments.matching_records else {})
+    return checks | (
+        {"recipe": recipe_check(secret, str(output))} if there and arguments.matching_records else {}
+    )
 
 
 def _assess(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
@@ -520,6 +522,27 @@ def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
+def _plan(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.commands.plan import plan_shards
+    from kanonflow.pipelines.commands.split_plan import split_shards
+    from kanonflow.pipelines.options.options import OptionsError
+
+    files = arguments.policy, arguments.input, arguments.output
+    flags = _files_as_told(arguments) | {"accept_small": arguments.accept_small, "threads": arguments.threads}
+    if arguments.continues is not None:
+        if arguments.people is not None:
+            raise OptionsError("--people: with --continue a plan is made from the people of that run")
+        made = split_shards(
+            *files, arguments.continues, arguments.split or (), arguments.shards or 2, **flags
+        )
+    elif arguments.shards is None:
+        raise OptionsError("--shards: how many of each partition is needed")
+    else:
+        made = plan_shards(*files, arguments.shards, **flags, people_file=arguments.people)
+    tell(made.to_json() if arguments.json else made.render())
+    return DONE
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "demo": _demo,
     "anonymize": _anonymize,
@@ -534,6 +557,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "assess": _assess,
     "explain": _explain,
     "compare": _compare,
+    "plan": _plan,
 }
 
 

@@ -14,6 +14,7 @@ from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.printable import spellable
 
 PROPERTY = "kanonflow"
 RELEASE_DOC = (
@@ -63,6 +64,8 @@ def avro_to_arrow(schema: Mapping[str, Any]) -> pa.Schema:
     for field in schema["fields"]:
         if not (isinstance(field, Mapping) and isinstance(field.get("name"), str)):
             raise InputError("a field of the Avro schema has no name")
+        if not spellable(field["name"]):
+            raise InputError(f"field {field['name']}: its name in the Avro schema holds half of a character")
         if any(field["name"] == other.name for other in fields):
             raise InputError(f"field {field['name']}: is in the Avro schema twice")
         try:

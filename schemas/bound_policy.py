@@ -155,12 +155,12 @@ class BoundPolicy:
 
     @cached_property
     def payload(self) -> tuple[BoundColumn, ...]:
-        """What is published as it is, in the release's order: partition fields first, then the policy's."""
+        """What is published as it is, in the release's order: partition and split fields first, then the policy's."""
         payload = [
             column for column in self.columns if column.field.role in (Role.SENSITIVE, Role.INSENSITIVE)
         ]
-        first = [self.column(name) for name in self.policy.partition_by]
-        return (*first, *(column for column in payload if column.name not in self.policy.partition_by))
+        first = [self.column(name) for name in self.policy.release_by]
+        return (*first, *(column for column in payload if column.name not in self.policy.release_by))
 
     def column(self, name: str) -> BoundColumn:
         """The kept column of that name. Raises KeyError."""

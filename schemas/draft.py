@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -142,7 +143,9 @@ def _csv_keys(csv: CsvForm) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     """A YAML scalar: quoted where YAML would read it as anything but this text."""
-    if NAME.fullmatch(text) and yaml.safe_load(text) == text:
-        return text
+    # What YAML trips over, as a date that no calendar has, is quoted too.
+    with contextlib.suppress(ValueError, OverflowError, yaml.YAMLError):
+        if NAME.fullmatch(text) and yaml.safe_load(text) == text:
+            return text
     # As people read it, where nothing in it could mean something else.
     return json.dumps(text, ensure_ascii=not text.isprintable())

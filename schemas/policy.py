@@ -71,6 +71,8 @@ class Policy:
     who have entered, or when a row of one must leave; by default 200 k and 0.05, the share 0 with another intake;
     with no max_delay at once (cohort_size and 0). max_outdated: share of a window's rows whose values have left their
     frozen box above which the run says that a renewal is due, by default 0.02.
+    split_by: of ``cohort: lasting``, fields of rows: each of their values has releases of its own in a window, of the
+    cohorts that the whole partition has.
     people: of ``cohort: lasting``, the name of the file of people known from the start, as the policy says it; None:
     there is none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
@@ -100,6 +102,7 @@ class Policy:
     intake: int | None = None
     intake_share: float | None = None
     max_outdated: float | None = None
+    split_by: tuple[str, ...] = ()
     people: str | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
@@ -125,6 +128,8 @@ class Policy:
         if self.max_window_rows is None:
             least = LEAST_PART * self.k if isinstance(self.k, int) else 0
             chosen["max_window_rows"] = max(MAX_WINDOW_ROWS, least)
+        if not self.split_by:
+            chosen["split_by"] = ()
         if self.state_ttl_ms == 0:
             twice = 2 * ((self.window_ms or 0) + self.max_delay_ms)
             chosen["state_ttl_ms"] = max(LEAST_STATE_TTL_MS, twice)
@@ -155,6 +160,11 @@ class Policy:
         )
 
     @property
+    def entering(self) -> str | None:
+        """The name of the field of people who enter for good; None: nobody does."""
+        return self.cohorts.individual.name if self.promise.epochs else None
+
+    @property
     def read_once(self) -> tuple[Field, ...]:
         """The fields that are read of each person once, when it enters, and of nobody who is known."""
         return self.quasis if self.promise.epochs else ()
@@ -163,6 +173,11 @@ class Policy:
     def can_divide(self) -> bool:
         """Whether somebody can have rows in more than one partition, and a promise is lost by that."""
         return self.promise.epochs and bool(self.partition_by)
+
+    @property
+    def release_by(self) -> tuple[str, ...]:
+        """The fields of which all rows of a release say the same: those that part the feed, then those that split."""
+        return (*self.partition_by, *self.split_by)
 
     @property
     def accepts_divided(self) -> bool:

@@ -16,6 +16,7 @@ from kanonflow.schemas.key_kinds import read_keys, write_keys
 from kanonflow.schemas.policy import Field, Others, Policy, build_policy
 from kanonflow.schemas.policy_fields import Role
 from kanonflow.schemas.policy_keys import HEAD, LATER, NO_SLIDING, OF_LASTING, SLIDING
+from kanonflow.schemas.printable import spellable
 from kanonflow.schemas.written_values import unknown_keys
 
 PROPERTY = "kanonflow"
@@ -86,12 +87,15 @@ def policy_from_avro_schema(schema: Mapping[str, Any], source: str) -> Policy:
         raise PolicyError(
             [f"{PROPERTY}: the schema's record has no such property; give a policy file"], source
         )
+    declared = schema.get("fields")
+    declared = declared if isinstance(declared, list) else [None]
+    names = [field.get("name") if isinstance(field, Mapping) else None for field in declared]
+    if not all(isinstance(name, str) and spellable(name) for name in names) or len({*names}) < len(names):
+        raise PolicyError(
+            ["fields: the Avro schema must list records, each with a name of its own that is text"], source
+        )
     drops = head.get("others") == Others.DROP
-    fields = {
-        field["name"]: field.get(PROPERTY)
-        for field in schema.get("fields", ())
-        if PROPERTY in field or not drops
-    }
+    fields = {field["name"]: field.get(PROPERTY) for field in declared if PROPERTY in field or not drops}
     mapping = {"version": 1, **head, "fields": fields}
     return parse_policy(mapping, source, str(schema.get("name", "")))
 
@@ -180,7 +184,39 @@ def _read_fields(
 
 class _StrictLoader(yaml.SafeLoader):
     """SafeLoader that refuses a key given twice, for the second would silently replace the first, and numbers that no
-    key holds, which Python does not even write."""
+    key holds, which Python does not even write. What has the form of a date, and is none, is text."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Raises ConstructorError also where a value is not what it is said, or looks, to be."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError):
+            kind = str(node.tag).rpartition(":")[2]
+            mistake = f"a value is written as {kind}, and is none; put it in quotes if it is text"
+            raise yaml.constructor.ConstructorError(None, None, mistake, node.start_mark) from None
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if not spellable(str(value)):
+            mistake = "half of a pair of surrogates is no character; write the character itself"
+            raise yaml.constructor.ConstructorError(None, None, mistake, node.start_mark)
+        return value
+
+    def construct_yaml_timestamp(self, node: yaml.ScalarNode) -> Any:
+        """The date or time; where no calendar has it the text, of which its key says what it must be."""
+        try:
+            return super().construct_yaml_timestamp(node)
+        except ValueError:
+            return node.value
+
+    def scan_flow_scalar_non_spaces(self, double: bool, start_mark: Any) -> Any:
+        """Raises ScannerError also for the number of a character that there is not."""
+        try:
+            return super().scan_flow_scalar_non_spaces(double, start_mark)
+        except (ValueError, OverflowError):
+            raise yaml.scanner.ScannerError(
+                None, None, "the number behind \\U is no character's", self.get_mark()
+            ) from None
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         if len(node.value) > MOST_DIGITS:
@@ -191,6 +227,10 @@ class _StrictLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(
+                None, None, "a list or a value is written as a mapping", node.start_mark
+            )
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             mistake = "a key is a list or a mapping"
@@ -202,4 +242,7 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_yaml_int)
+for _kind in ("int", "timestamp"):
+    _StrictLoader.add_constructor(
+        f"tag:yaml.org,2002:{_kind}", getattr(_StrictLoader, f"construct_yaml_{_kind}")
+    )

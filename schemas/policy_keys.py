@@ -411,6 +411,15 @@ OF_LASTING = (
         default_told="0.02",
     ),
     Key(
+        "split_by",
+        Names(),
+        "Of cohort: lasting, fields of single rows, such as a channel, whose values are published as they are: each"
+        " value has releases of its own, of the same cohorts.",
+        "split_by",
+        default=(),
+        written=Written.CHANGED,
+    ),
+    Key(
         "people",
         Text("file"),
         "Of cohort: lasting, a file beside the policy, of any kind that is an input, of people known from the start:"

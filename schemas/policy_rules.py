@@ -118,18 +118,23 @@ def _rules_of_roles(policy: PolicyParts, unread: Collection[str]) -> Iterator[st
 
 def _rules_of_partitions(policy: PolicyParts, unread: Collection[str]) -> Iterator[str]:
     fields = {field.name: field for field in policy.fields}
-    for name in policy.partition_by:
-        if name in unread or (name not in fields and unread):
-            continue
-        if name not in fields:
-            yield f"partition_by: {name} is not declared in fields"
-        elif fields[name].role is not Role.INSENSITIVE:
-            yield (
-                f"partition_by: {name} has role: {fields[name].role}, but a partition field is published as "
-                "it is: give it role: insensitive, or do not partition by it"
-            )
-    if len(set(policy.partition_by)) < len(policy.partition_by):
-        yield "partition_by: names a field twice"
+    both = (("partition_by", "partition", policy.partition_by), ("split_by", "split", policy.split_by))
+    for key, verb, names in both:
+        for name in names:
+            if name in unread or (name not in fields and unread):
+                continue
+            if name not in fields:
+                yield f"{key}: {name} is not declared in fields"
+            elif fields[name].role is not Role.INSENSITIVE:
+                yield (
+                    f"{key}: {name} has role: {fields[name].role}, but a {verb} field is published as "
+                    f"it is: give it role: insensitive, or do not {verb} by it"
+                )
+        if len(set(names)) < len(names):
+            yield f"{key}: names a field twice"
+    for name in dict.fromkeys(policy.split_by):
+        if name in policy.partition_by:
+            yield f"split_by: {name} is in partition_by, which parts the feed already; leave it out of one of them"
 
 
 def _rules_of_field(field: Field) -> Iterator[str]:

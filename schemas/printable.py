@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def spellable(text: str) -> bool:
+    """Whether it can be written: without half of a pair of surrogates, as JSON and YAML may spell it."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
 def printable(text: str, *, lines: bool = False) -> str:
     """The text with an escape (``\\x1b``, ``\\u202e``) for every character that is no letter, sign or space.
 

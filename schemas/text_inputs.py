@@ -11,10 +11,11 @@ CSV files
                 in it is one quote. What follows the closing quote belongs to the cell, if it is on the line of the
                 opening one. A quote elsewhere in a cell, also behind a space, is a character like others. A backslash
                 is one too.
-    Header      the first row: every column named, no name twice, all text, at most ``MOST_ROW_BYTES``. Else the file
-                is refused, unless the policy says ``header: numbered``: then a column without a name is called by its
-                number (column_4), a name that was there already gets its column's number (email_4), and where the
-                first row below has one cell more than the header, that is one more column without a name.
+    Header      the first row: every column named, no name twice, all text, at most ``MOST_ROW_BYTES``, no byte order
+                mark in front but the file's first character. Else the file is refused, unless the policy says
+                ``header: numbered``: then a column without a name is called by its number (column_4), a name that was
+                there already gets its column's number (email_4), and where the first row below has one cell more than
+                the header, that is one more column without a name.
     Cells       as they stand, spaces included. An empty cell is null, whether quoted or not. So is one that is, without
                 the spaces around it, a word of the policy's ``nulls``, quoted or not; else a word such as NULL is a
                 text. There is no limit to a cell, but a row of more than ``MOST_ROW_BYTES`` may end a file's reading.
@@ -22,12 +23,14 @@ CSV files
 JSON messages, and files of JSON lines
     One object in UTF-8 each. Numbers are written in one way, whatever way they came; what is missing is null.
     Paths       an object's fields are columns by their path, with points between (customer.birth). A name that has
-                points itself goes before a path. An empty object is null; a list is a nested value.
+                points itself goes before a path. An empty object is null; a list is a nested value. A path with half
+                of a surrogate pair in it is no column.
     Lines       end with LF or CRLF; blank ones say nothing. A byte order mark, and gzip where the file begins so, are
                 as in CSV files. The columns of a file are the paths of all its lines that are objects.
 
 Workbooks (.xlsx)
-    The first sheet. Its first row that is not blank is the header (as of CSV files); blank rows say nothing.
+    The first sheet. Its first row that is not blank is the header (as of CSV files); blank rows say nothing. A sheet
+    with a row numbered beyond ``MOST_SHEET_ROWS`` is none.
     Cells       numbers as JSON's; true, false; days as ``YYYY-MM-DD``, instants as ``YYYY-MM-DD HH:MM:SS[.f]``, both as
                 the workbook's calendar has them; of a formula what it gave when the workbook was stored.
                 Cells that a row lacks at its end are null.
@@ -89,6 +92,8 @@ INPUT_FORMATS = ("avro", "parquet", "csv", "json", "xlsx")
 """What files may hold; json: an object a line."""
 DELIMITERS = (",", ";", "\t", "|")
 MOST_ROW_BYTES = 1 << 20
+MOST_SHEET_ROWS = 1 << 20
+"""Of a workbook's sheet, which numbers its rows."""
 NO_TEXT = "\0\x1a"
 """NUL and SUB: two characters that no text has."""
 NO_VALUE = "\x1a"

@@ -144,13 +144,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         0,
     ): "how much is judged at once is a matter of memory",
     (
-        f"{_JUDGE}/held.py",
-        "module",
-        "4000000",
-        "4000001",
-        0,
-    ): "how much is judged at once is a matter of memory",
-    (
         f"{_LASTING}/class_floor.py",
         "_people_in_boxes",
         "int(who.max(initial=0)) + 2",

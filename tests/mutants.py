@@ -2,7 +2,7 @@
 
     python -m tests.mutants                          all mutants, and the score of each module
     python -m tests.mutants --only gate_frozen,pool  of some modules
-    python -m tests.mutants --only audit             of the sample, or of its rooms: judge, lasting, read, records
+    python -m tests.mutants --only audit             of the sample, or of its rooms: judge, lasting, files ...
     python -m tests.mutants --results FILE           goes on where a run that was cut off stood
     python -m tests.mutants --list                   only say which there are
 
@@ -71,8 +71,9 @@ NOT_JUDGING: dict[str, str] = {
     "read/text_rows": "reads rows of text; held against the product's own reading",
     "read/values": "makes codes of values, likewise",
     "read/read_input": "puts together what these read",
-    "read/release_files": "reads a file of releases",
-    "read/parquet_header": "reads Thrift; any other byte is refused, and planted ones are tests of the format",
+    "files/release_files": "reads a file of releases",
+    "files/avro_cells": "likewise, cell by cell; held against fastavro",
+    "files/parquet_header": "reads Thrift; any other byte is refused, and planted ones are tests of the format",
     "records/record_file": "reads a file of records",
 }
 """Modules of the audit that decide nothing, each with what it does instead. All others judge."""
@@ -100,7 +101,7 @@ _HAND_MADE = ("test_audit.py",)
 _MINUTES = ("test_chain.py", "test_old_chains.py")
 """Tests of whole chains, by the command: nothing is tried with them."""
 _PLANTED = ("lasting/test_lasting.py", "test_planted_faults.py")
-_READING = ("read", "records", "audit", "candidates", "evidence", "followed_share", "protections")
+_READING = ("read", "files", "records", "audit", "candidates", "evidence", "followed_share", "protections")
 """Rooms, and modules, whose tests are faults planted in whole runs, too."""
 JUDGING = _judging()
 """Modules that judge releases, with their own tests: whatever stands in the folder, so that the list follows it."""

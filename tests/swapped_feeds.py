@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_file import parse_policy
+from kanonflow.schemas.policy_file import parse_policy, to_mapping
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.roster.continued import Continued
@@ -30,8 +30,9 @@ from kanonflow.transforms.roster.window_groups import no_groups
 from kanonflow.transforms.rows.classify import classify_places
 from kanonflow.transforms.rows.element_rows import rows_to_table, text_schema
 from kanonflow.transforms.rows.elements import Release, from_ipc
-from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.rows.split import END_OF_TIME_MS, split
 from kanonflow.transforms.secret.seeds import partition_key
+from kanonflow.transforms.shards.route import RouteInMemory
 from kanonflow.transforms.windows.chain import Chain
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep
@@ -39,6 +40,7 @@ from tests.small_feeds import HOUR, SECRET, START
 
 EPOCH = 7
 TOWNS = ("Bonn", "Ulm")
+CHANNELS = ("web", "app", "shop")
 QUASIS = ("age", "born", "job", "place")
 LEAVES = tuple(f"{land}{number}" for land in "abc" for number in range(3))
 PLACES = [[leaf, leaf[0], "*"] for leaf in LEAVES]
@@ -65,7 +67,7 @@ class TrailRow(NamedTuple):
     """One row of a trail.
 
     arrives: the step at which it comes. hour: its own window. when: its time as text, which may be none.
-    said: cells that are not its person's.
+    said: cells that are not its person's. channel: of feeds whose windows are split by it.
     """
 
     arrives: int
@@ -75,6 +77,7 @@ class TrailRow(NamedTuple):
     amount: str
     tag: str
     said: Mapping[str, str | None]
+    channel: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,10 @@ class TrailFeed:
         row, person = self.rows[number], self.people[self.owners[number]]
         cells = {**person.cells, **{name: row.said[name] for name in row.said if name in person.cells}}
         own = {"who": person.name, "when": row.when, "town": person.town, "amount": row.amount}
-        return {**own, "tag": row.tag, "event": row.event, **cells}
+        split = (
+            {"channel": row.channel} if self.policy.split_by or "channel" in self.policy.partition_by else {}
+        )
+        return {**own, **split, "tag": row.tag, "event": row.event, **cells}
 
 
 @dataclass
@@ -149,18 +155,22 @@ class Entry(NamedTuple):
     cohort: int
 
 
-def run(feed: TrailFeed, known: EarlierCohorts | None = None) -> Course:
+def run(feed: TrailFeed, known: EarlierCohorts | None = None, route: RouteInMemory | None = None) -> Course:
     """The feed through the step of each partition; at each step rows come, and what is due by then is done.
 
-    known: who is known from the start.
+    known: who is known from the start. route: to shards of partitions, with those people in its memory.
     """
     bound = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
-    step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH, continued=known)
+    earliest = route is not None
+    step = PartitionStep(bound, SECRET, 1, time=lambda: 0.0, epoch=EPOCH, continued=known, earliest=earliest)
     partitions: dict[bytes, PartitionInMemory] = {}
     course = Course(feed)
     last = max(row.arrives for row in feed.rows)
     for now in range(last + 1):
-        _arrive(course, now, step, partitions)
+        arrive(course, now, step, partitions, route)
+        if route is not None:
+            end = END_OF_TIME_MS if now == last else START + (now + 1) * HOUR
+            lay_down(course, route.due(end), step, partitions)
         for key in sorted(partitions):
             while (at := partitions[key].fires_at) is not None and (
                 at <= START + (now + 1) * HOUR or now == last
@@ -186,7 +196,7 @@ class Handed:
 
     def keys(self) -> list[bytes]:
         """Of which ones."""
-        return sorted(self.left)
+        return sorted({*self.left, *(() if self.named is None else self.named.keys())})
 
 
 def run_chain(
@@ -216,24 +226,29 @@ def run_chain(
         for partition in partitions.values():
             partition.wake()
         for now in range(begin, end):
-            _arrive(course, now, step, partitions)
+            arrive(course, now, step, partitions)
         for key in sorted(partitions):
             course.results += [(key, end - 1, result) for result in partitions[key].finish()]
-        handed = Handed({**handed.left, **{key: _left(partitions[key], drop) for key in partitions}})
+        handed = Handed({**handed.left, **{key: left_of(partitions[key], drop) for key in partitions}})
         begin = end
     course.carried = handed
     return course
 
 
-def _left(partition: PartitionInMemory, drop: frozenset[str]) -> Continued:
+def left_of(partition: PartitionInMemory, drop: frozenset[str] = frozenset()) -> Continued:
+    """What the next run finds of a partition. drop: as of ``run_chain``."""
     assert partition.carried is not None
     segments = tuple(map(segment_from_bytes, partition.segments))
     carried = None if "state" in drop else partition.carried.to_bytes()
     return Continued(EPOCH, segments, no_groups(), carried)
 
 
-def _arrive(
-    course: Course, now: int, step: PartitionStep, partitions: dict[bytes, PartitionInMemory]
+def arrive(
+    course: Course,
+    now: int,
+    step: PartitionStep,
+    partitions: dict[bytes, PartitionInMemory],
+    route: RouteInMemory | None = None,
 ) -> None:
     """The rows of a step come."""
     records, bound = course.feed.records(now), step.bound
@@ -243,10 +258,22 @@ def _arrive(
     classified = classify_places(table, bound, faults=faults)
     course.refused += [rejected_shown(record) for record in (*broken, *classified.rejected)]
     for values, number, part in split(classified.rows, bound):
-        key = partition_key(SECRET, values)
+        key, rows = partition_key(SECRET, values), pa.Table.from_batches([part])
+        parts = [(key, number, rows)] if route is None else route.arrive(key, number, rows)
+        lay_down(course, parts, step, partitions)
+
+
+def lay_down(
+    course: Course,
+    parts: Sequence[tuple[bytes, int, pa.Table]],
+    step: PartitionStep,
+    partitions: dict[bytes, PartitionInMemory],
+) -> None:
+    """Rows by the key of their partition or shard."""
+    for key, number, rows in parts:
         if key not in partitions:
             partitions[key] = PartitionInMemory(step, key)
-        refused = partitions[key].arrive(number, pa.Table.from_batches([part]))
+        refused = partitions[key].arrive(number, rows)
         if refused is not None:
             course.refused += [rejected_shown(record) for record in refused.records]
 
@@ -324,6 +351,22 @@ def generated_feed(seed: int, repeats: float = 0.03, **head: Any) -> TrailFeed:
         rows += trail
         owners += [person] * len(trail)
     return TrailFeed(policy, people, tuple(rows), np.array(owners))
+
+
+def split_feed(seed: int, key: str = "split_by", **head: Any) -> TrailFeed:
+    """A generated feed whose rows came by one of some channels, each person's by several.
+
+    key: what the policy does with the channel: ``split_by``, or ``partition_by``. head: as of ``generated_feed``.
+    """
+    feed = generated_feed(seed, **head)
+    rng = np.random.default_rng([seed, 88])
+    plain = to_mapping(feed.policy)
+    plain["fields"] = {**plain["fields"], "channel": {"role": "insensitive"}}
+    plain[key] = [*plain.get(key, []), "channel"]
+    policy = parse_policy(plain, "test", "test")
+    shares = [(0.6, 0.3, 0.05, 0.05), (0.45, 0.45, 0.1, 0.0), (0.8, 0.1, 0.1, 0.0)][seed % 3]
+    came = {row.tag: (*CHANNELS, None)[rng.choice(4, p=shares)] for row in feed.rows}
+    return replace(feed, policy=policy, rows=tuple(row._replace(channel=came[row.tag]) for row in feed.rows))
 
 
 def reads_anything(policy: Policy) -> bool:

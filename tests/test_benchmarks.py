@@ -29,6 +29,7 @@ from benchmarks import (
     peers,
     release_formats,
     row_cost,
+    shards,
     stages,
     stream_rivals,
     tree_cut,
@@ -434,3 +435,43 @@ def test_the_tree_is_measured_beside_the_tour(tmp_path: Path, monkeypatch: pytes
     pieces = {cut: tree_cut.founded(600, cut) for cut in ("tree", "k-d")}
     assert pieces["tree"].pieces > pieces["k-d"].pieces == 2
     assert all(0 < each.loss < 1 for each in pieces.values())
+
+
+def test_the_benchmark_of_shards_counts_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ratios are of the losses that stand beside them; a missing set is told; a plan loses less than chance."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    given = ["--sets", "adult", "demo", "newcomers", "--people", "900", "900", "600", "--shards", "3"]
+    assert shards.main([*given, "--evaluations", "20", "--results", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "shards.json").read_text(encoding="utf-8"))
+    assert len(record["skipped"]) == 1
+    rows = {row["cut"].split(":")[0]: row for row in record["tables"][0]["rows"]}
+    assert list(rows) == ["tour", "tree", "plan", "even k-d", "hash"]
+    for row in rows.values():
+        for what in ("founding", "merged"):
+            for piece in ("tour", "tree"):
+                assert row[f"{what} by {piece}"] == pytest.approx(row[what] / rows[piece][what])
+    assert rows["plan"]["founding"] < rows["hash"]["founding"]
+    assert rows["plan"]["merged"] < rows["hash"]["merged"]
+    entered = record["tables"][2]["rows"]
+    assert [(row["newcomers"], row["plan"]) for row in entered] == [
+        ("as the others", "old"), ("drift", "old"), ("drift", "new"),
+    ]  # fmt: skip
+    assert all(row["ratio"] == pytest.approx(row["in shards"] / row["one piece"]) for row in entered)
+
+
+def test_shards_merge_whole_cohorts_of_their_own() -> None:
+    """In one piece the loss is that of all rows at once; in parts the mean by rows of what each loses."""
+    table = shards.demo_people(300)
+    rows = shards.windows_of(300, 1)
+    course = shards.Course(table, rows, example_policy("sparkov"), Budget(20.0))
+    parts = [np.arange(0, 100), np.arange(100, 300)]
+    cohorts = shards.founded(course, parts)
+    assert cohorts.min() >= 0
+    assert not set(cohorts[:100]) & set(cohorts[100:])
+    each = [shards.merged(course, cohorts, [part]) * rows[0].sum() for part in parts]
+    # A part by itself is counted over all rows, too.
+    assert shards.merged(course, cohorts, parts) == pytest.approx(sum(each) / rows[0].sum())
+    lots = np.array_split(np.arange(300), 3)
+    assert shards.entered(course, lots, [np.arange(300)]) == pytest.approx(
+        np.mean([shards.box_loss(table, shards.founded(course, [lot])) for lot in lots])
+    )

@@ -76,15 +76,20 @@ def test_every_place_named_exists(document: Path) -> None:
     assert not missing, missing
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_test_named_exists(document: Path) -> None:
-    """A promise whose test was renamed or dropped is noticed."""
-    known = {
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """The names of all tests."""
+    return {
         node.name
         for path in (ROOT / "tests").rglob("test_*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
     }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_test_named_exists(document: Path, known: set[str]) -> None:
+    """A promise whose test was renamed or dropped is noticed."""
     text = document.read_text()
     named = set(re.findall(r"`(test_\w+)`", text))
     for shown in re.findall(r"<!-- shown: (.*?) -->", text, re.DOTALL):

@@ -180,6 +180,19 @@ LINES = {
             "the measures of payload stand among the transforms, whose step takes them for first windows",
         ),
         (40_340, "a figure of assess above its limit is told with what to do"),
+        (
+            41_720,
+            "partitions cut into shards: plan and trial, runs and chains by it, the audit's own reading of it",
+        ),
+        (42_750, "a shard is split between two runs, and judged over the chain; a report tells of shards"),
+        (42_875, "plans of rows, and what went by them judged"),
+        (43_075, "verify reads each distinct cell of a release once"),
+        (
+            43_117,
+            "of a local run's metrics our own are kept; the rows of a file are looked at in large pieces",
+        ),
+        (43_220, "whom files of two runs named first are people of two kinds, for the audit too"),
+        (43_290, "what is looked at before a run is read once"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -197,10 +210,22 @@ LINES = {
         (16_360, "first windows are measured, checks taken by digest, idle boxes asked about"),
         (16_405, "a short window asks Arrow a third as often: what is not needed is not asked"),
         (16_430, "large intakes are founded in pieces of a tree"),
+        (16_545, "keys of shards, dealt to Flink's key groups"),
+        (
+            18_380,
+            "shards: plans in values, keys dealt to key groups, the route of strangers; windows split by fields",
+        ),
+        (19_040, "a shard is split between two runs: its cohorts, its pool, its rows that wait"),
+        (19_110, "shards of rows"),
+        (19_140, "what neighbouring rows share is encoded once; a local run hands releases on as they are"),
+        (19_185, "whom files of two runs named first are people of two kinds"),
+        (19_245, "what begins once in a graph of any parallelism, from pipelines"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
         (19_950, "a cut of people by a tree, that can be written and places new people"),
+        (19_970, "cuts by cells alone and by tests alone, to be tried beside both"),
+        (20_010, "a cut by a tree that parts no equal people, for rows"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -221,6 +246,9 @@ LINES = {
         (7_990, "people known from the start"),
         (8_040, "intakes that grow with the people who have entered"),
         (8_051, "an array is cast, and asked for nulls, where it is needed only"),
+        (8_081, "windows of cohorts that last are split by fields of rows"),
+        (8_150, "what is no text, no date and no number in a policy or schema is told by name"),
+        (8_165, "which promises go by a plan of shards, and who enters for good"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -251,6 +279,16 @@ CODE = [
     (58_450, "a short window asks Arrow a third as often"),
     (58_875, "a cut of people by a tree"),
     (58_890, "a figure of assess above its limit is told with what to do"),
+    (58_935, "keys of shards, dealt to Flink's key groups"),
+    (61_250, "partitions cut into shards, with their audit; windows split by what people do not keep"),
+    (61_400, "what is no text, no date and no number in a policy, schema or header is told by name"),
+    (62_570, "a shard is split between two runs, with its audit; a report tells of shards"),
+    (62_740, "shards of rows, with their audit"),
+    (62_815, "verify reads each distinct cell of a release once"),
+    (62_830, "what neighbouring rows share is encoded once"),
+    (62_940, "of a local run's metrics our own are kept; the rows of a file are looked at in large pieces"),
+    (63_035, "whom files of two runs named first are people of two kinds, for the audit too"),
+    (63_110, "what is looked at before a run is read once; who waits by a file is not parted from his kind"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -27,8 +27,9 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.policy_source import policy_of
+from kanonflow.transforms.begin_once import BeginOnce
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
-from kanonflow.transforms.local_runners import BuiltFor, check_local_runner
+from kanonflow.transforms.local_runners import BuiltFor, check_local_runner, in_process
 from kanonflow.transforms.release.rejected import at_places
 from kanonflow.transforms.risks.check_record import CheckRecord, read_check
 from kanonflow.transforms.risks.first_windows import FirstWindows
@@ -42,6 +43,9 @@ from kanonflow.transforms.rows.split import split_numbered
 from kanonflow.transforms.rows.unfit import LastRows, count_faults, count_unfit
 from kanonflow.transforms.secret.remote_runners import refuse_secret_in_graph
 from kanonflow.transforms.secret.seeds import Secret, SecretSource, check_source, partition_key
+from kanonflow.transforms.shards.known_shards import NOBODY, KnownShards, PlanSource, plan_at
+from kanonflow.transforms.shards.route_rows import RouteToShards
+from kanonflow.transforms.shards.shard_plan import PlanError
 from kanonflow.transforms.sinks.beam_rows import RejectedAsRows, ReleasedRows
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.chain import CarriedState, Chain
@@ -120,6 +124,9 @@ class KAnonymize(BuiltFor):
     people: of ``cohort: lasting``, a bounded collection in the same pipeline of people who are known from the start:
     one element a person (dict, beam.Row..., or Arrow tables of them) with the individual, all quasi-identifiers and
     ``partition_by``. They enter with the first release of their partition.
+    plan: of shards, or the path of its file, made from people whom ``people`` or an earlier run knows, with
+    ``protect: row`` from rows (``kanonflow plan``); None: no partition is cut.
+    shards: where the shard of everybody who is known before the first row is written down.
     verdict: what ``policy check POLICY --input SAMPLE --for DIR`` kept of this policy (DIR/restricted/check.json), or
     that as it was read. None: the payload of the first windows is measured, and said in the log (``first_windows``).
     on_measured: called by a worker with what it has measured of them.
@@ -158,6 +165,8 @@ class KAnonymize(BuiltFor):
         people: beam.PCollection | None = None,
         verdict: str | os.PathLike[str] | CheckRecord | None = None,
         on_measured: Callable[[PayloadRisks], None] | None = None,
+        plan: PlanSource | str | os.PathLike[str] | None = None,
+        shards: KnownShards = NOBODY,
     ) -> None:
         super().__init__()
         check_source(secret)
@@ -181,7 +190,10 @@ class KAnonymize(BuiltFor):
         self._people = people
         self._check = verdict if isinstance(verdict, CheckRecord | None) else _check_at(verdict, self._bound)
         self._on_measured = on_measured
+        self._plan = plan_at(plan)
+        self._shards = shards
         _refuse_people(self._bound.policy, people, continued)
+        _refuse_plan(self._bound, self._plan, people, continued)
         self._error_handler: ErrorHandler | None = None
 
     @property
@@ -231,22 +243,32 @@ class KAnonymize(BuiltFor):
         keyed = parts.parts | "Keyed" >> beam.Map(_same).with_output_types(
             tuple[bytes, tuple[int, bytes, bytes]]
         )
+        named, whom = None, None
+        if self._people is not None:
+            expect = ExpectPeople(self._bound, self._secret, self._epoch, self._plan)
+            named = self._people | "Expect" >> expect
+            whom = named | "Whom" >> beam.Map(people_of_partition)
+        if self._plan is not None:
+            route = RouteToShards(self._timed(), self._secret, self._plan, self._shards, whom)
+            keyed = keyed | "Route" >> route
         carried = [] if self._continued is None else self._continued.keys()
         if carried:
             # Who waits there must leave or wait on, whether the partition has a row here or not.
             woken = (
                 records.pipeline
-                | "Carried" >> beam.Create([(key, WAKE) for key in carried], reshuffle=False)
-                | "Woken" >> beam.Map(_same).with_output_types(tuple[bytes, tuple[int, bytes, bytes]])
+                | "Carried" >> BeginOnce(b"carried")
+                | "Woken"
+                >> beam.FlatMap(lambda _: [(key, WAKE) for key in carried]).with_output_types(
+                    tuple[bytes, tuple[int, bytes, bytes]]
+                )
             )
             keyed = (woken, keyed) | "All" >> beam.Flatten()
         divided, before = None, self._known_people
-        if self._people is not None:
-            named = self._people | "Expect" >> ExpectPeople(self._bound, self._secret, self._epoch)
+        if named is not None:
             keyed = (named, keyed) | "With people" >> beam.Flatten()
-            before = _Collected(named | "Whom" >> beam.Map(people_of_partition))
+            before = _Collected(whom)
         if self._bound.policy.can_divide:
-            find = FindDividedPeople(self._bound, self._secret, before)
+            find = FindDividedPeople(self._bound, self._secret, before, self._plan)
             divided = parts.parts | "People" >> find
             if records.is_bounded and not self._bound.policy.accepts_divided:
                 # Also what is woken: nothing is released before it is known.
@@ -263,8 +285,10 @@ class KAnonymize(BuiltFor):
                 continued=self._continued,
                 chain=self._chain,
                 most_state=most_state_bytes(type(records.pipeline.runner).__name__),
+                compressed=not in_process(records.pipeline),
                 job_start=self._job_start,
                 first=self._first_windows(),
+                earliest=self._plan is not None,
             )
         ).with_outputs(*tags, main="released")
         rejected = (
@@ -352,6 +376,25 @@ def _refuse_people(policy: Policy, people: beam.PCollection | None, continued: E
         mistake = "a collection without an end never says who is known from the start; give a bounded one"
     if mistake is not None:
         raise PolicyError([f"people: {mistake}"], policy.name)
+
+
+def _refuse_plan(
+    bound: BoundPolicy,
+    plan: PlanSource | None,
+    people: beam.PCollection | None,
+    continued: EarlierCohorts | None,
+) -> None:
+    """Raise PlanError unless a plan is of this policy, and people are known whom it can have been made from."""
+    if plan is None:
+        return
+    plan.resolve().refuse_other_policy(bound, "(plan)")
+    if bound.policy.entering is not None and people is None and continued is None:
+        raise PlanError(
+            "plan: it is made from people who enter together, before any row of theirs; hand them in"
+            " (KAnonymize(..., people=...)), or go on with a run that knows them"
+        )
+    if continued is None:
+        plan.resolve().refuse_first()
 
 
 def _bind(policy: Policy, schema: pa.Schema | type | None, text: bool) -> BoundPolicy:

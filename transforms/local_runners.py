@@ -52,6 +52,11 @@ def check_local_runner(pipeline: beam.Pipeline) -> None:
         )
 
 
+def in_process(pipeline: beam.Pipeline) -> bool:
+    """Whether the pipeline was built for a runner of this process, between whose steps elements cross no network."""
+    return type(pipeline.runner).__name__ in _IN_PROCESS
+
+
 @beam.PTransform.register_urn(_URN, bytes)  # type: ignore[misc]
 def _translated(proto: Any, payload: bytes, context: PipelineContext) -> BuiltFor:
     again = BuiltFor()

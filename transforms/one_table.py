@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,9 +17,13 @@ from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.first_partitions import FirstPartitions, Sightings, refusal
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.data_frames import as_table
-from kanonflow.transforms.rows.elements import from_ipc
-from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.rows.elements import from_ipc, to_ipc
+from kanonflow.transforms.rows.split import END_OF_TIME_MS, split
 from kanonflow.transforms.secret.seeds import Secret, check_source, partition_key, people_key
+from kanonflow.transforms.shards.known_shards import plan_at
+from kanonflow.transforms.shards.route import RouteInMemory, rows_by_shard
+from kanonflow.transforms.shards.shard_plan import PlanError, ShardPlan
+from kanonflow.transforms.shards.shards import Shards, in_partition
 from kanonflow.transforms.solver_check import check_solver
 from kanonflow.transforms.windows.expected_people import ExpectedCohorts, PeopleRows
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
@@ -43,6 +47,7 @@ def anonymize_table(
     threads: int | None = None,
     epoch: int = 0,
     people: Any = None,
+    plan: ShardPlan | str | os.PathLike[str] | None = None,
 ) -> AnonymizedTable:
     """Anonymize a whole table: every window of every partition, in the order of time, as at the end of a feed.
 
@@ -53,6 +58,8 @@ def anonymize_table(
     call begins with nobody known, so that two calls over the same people are two epochs, whatever it says.
     people: with ``cohort: lasting``, a table of people who are known from the start, one row each, with the individual,
     all quasi-identifiers and ``partition_by``: they enter with the first release of their partition.
+    plan: of shards, or the path of its file, made from these people, with ``protect: row`` from rows (``kanonflow
+    plan``): releases are those of a run that goes by it.
 
     Raises PolicyError when the policy does not fit the table, or its solver does not fit what is protected; InputError
     when the table is none, or has columns without a name of their own; SecretError when the secret is none;
@@ -60,20 +67,35 @@ def anonymize_table(
     not accept that.
     """
     check_source(secret)
+    source = plan_at(plan)
+    cuts = None if source is None else source.resolve()
     policy = policy_of(policy)
     check_solver(policy)
     rows = as_table(table)
     bound = bind(policy, rows.schema, text=text, source="the table")
     classified = classify(rows.select(list(bound.input_columns)), bound)
     threads = threads or policy.solver.threads or os.cpu_count() or 1
-    expected = _expected(people, bound, secret, epoch, text=text)
-    step = PartitionStep(bound, secret, threads, epoch=epoch, continued=expected, compressed=False)
+    expected = _expected(people, bound, secret, epoch, cuts, text=text)
+    step = PartitionStep(
+        bound,
+        secret,
+        threads,
+        epoch=epoch,
+        continued=expected,
+        compressed=False,
+        earliest=cuts is not None,
+    )
     partitions: dict[bytes, PartitionInMemory] = {}
-    for values, number, part in split(classified.rows, bound):
-        key = partition_key(secret, values)
-        partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, pa.Table.from_batches([part]))
+    parts = [
+        (partition_key(secret, values), number, pa.Table.from_batches([part]))
+        for values, number, part in split(classified.rows, bound)
+    ]
+    if cuts is not None:
+        parts = _routed(parts, cuts, bound, secret, expected)
+    for key, number, rows in parts:
+        partitions.setdefault(key, PartitionInMemory(step, key)).arrive(number, rows)
     if policy.can_divide and not policy.accepts_divided:
-        _refuse_divided(classified.rows, bound, secret, expected)
+        _refuse_divided(classified.rows, bound, secret, expected, cuts)
     released: list[pa.Table] = []
     metrics: list[dict[str, Any]] = []
     rejected = list(classified.rejected)
@@ -88,8 +110,36 @@ def anonymize_table(
     return AnonymizedTable(pa.concat_tables([empty, *released]), metrics, rejected)
 
 
+def _routed(
+    parts: Sequence[tuple[bytes, int, pa.Table]],
+    plan: ShardPlan,
+    bound: BoundPolicy,
+    secret: Secret,
+    expected: ExpectedCohorts | None,
+) -> list[tuple[bytes, int, pa.Table]]:
+    """Rows of partitions as rows of shards. Raises PlanError: the plan is of others."""
+    plan.refuse_other_policy(bound, "(plan)")
+    plan.refuse_first()
+    shards = Shards(plan, bound, secret)
+    if plan.individual is None:
+        batches = ((key, (number, to_ipc(rows), b"")) for key, number, rows in parts)
+        routed = (each for batch in batches for each in rows_by_shard(batch, shards))
+        return [(key, number, from_ipc(ipc)) for key, (number, ipc, _) in routed]
+    if expected is None:
+        raise PlanError("plan: it is made from people who enter together; hand them in: people=...")
+    size, placed = bound.policy.cohorts.cohort_size, FirstPartitions()
+    own = shards.partition_of
+    for key, people in expected.people:
+        # Fewer are known by their rows (``Pool``), and go by these.
+        if key in own and people.size >= size:
+            placed = placed.having(key, in_partition(own[key], people))
+    route = RouteInMemory(shards, people_key(secret), placed)
+    arrived = [each for part in parts for each in route.arrive(*part)]
+    return arrived + route.due(END_OF_TIME_MS)
+
+
 def _expected(
-    people: Any, bound: BoundPolicy, secret: Secret, epoch: int, *, text: bool
+    people: Any, bound: BoundPolicy, secret: Secret, epoch: int, plan: ShardPlan | None, *, text: bool
 ) -> ExpectedCohorts | None:
     """Whom a table names; None: there is none. Raises PolicyError, InputError."""
     if people is None:
@@ -101,16 +151,21 @@ def _expected(
     table = as_table(people)
     rows = PeopleRows(bound, table.schema, "the table of people", text=text)
     rows.add(table)
-    return ExpectedCohorts(rows.rows, bound, secret, epoch)
+    return ExpectedCohorts(rows.rows, bound, secret, epoch, plan)
 
 
 def _refuse_divided(
-    rows: pa.Table, bound: BoundPolicy, secret: Secret, expected: ExpectedCohorts | None
+    rows: pa.Table,
+    bound: BoundPolicy,
+    secret: Secret,
+    expected: ExpectedCohorts | None,
+    plan: ShardPlan | None,
 ) -> None:
     """Raise DividedPeopleError if somebody has rows in more than one partition, or is expected in another."""
     sightings, key = Sightings(), people_key(secret)
+    partition_of = Shards(plan, bound, secret).partition_of
     for partition, people in () if expected is None else expected.people:
-        sightings.add(partition, people)
+        sightings.add(partition_of.get(partition, partition), people)
     for values, _, part in split(rows, bound):
         whole = pa.Table.from_batches([part]).column(bound.policy.cohorts.individual.name)
         sightings.add(partition_key(secret, values), people_in(whole, key)[1])

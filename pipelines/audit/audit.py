@@ -162,6 +162,8 @@ def audit(
         bounded=read_to_the_end(Path(release_dir)),
         runs=places is not None,
         expected=evidence.carried.named is not None,
+        shards=figures.shards,
+        unplaced=figures.people_unplaced,
     )
     return AuditReport(
         findings.messages(),

@@ -11,7 +11,6 @@ import numpy as np
 
 from kanonflow.pipelines.audit.evidence import (
     Evidence,
-    partitions_of,
     window_number,
     window_range,
     windows_of,
@@ -42,6 +41,7 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.report import AuditFigures
+from kanonflow.pipelines.audit.sharded_rows import ShardedRows
 
 if TYPE_CHECKING:
     from kanonflow.pipelines.audit.protections import Graphs
@@ -67,17 +67,18 @@ def examine(
     folder: Path,
     findings: Findings,
     known: int,
+    sharded: ShardedRows,
 ) -> AuditFigures:
-    """Judge all releases. known: as of ``audit``."""
+    """Judge all releases. known: as of ``audit``. sharded: which partition or shard records and releases are of."""
     policy, heads = evidence.bound.policy, evidence.released.heads
     if not len(evidence.records) and not len(evidence.released.release):
         return figures
-    records, rows = _groups(evidence)
+    records, rows = _groups(evidence, sharded)
     graph = candidate_graph(records, rows)
     waits = np.zeros(len(records.size), bool)
     whole = graph
     if figures.waiting:
-        waits = may_wait(records, heads, partitions_of(evidence)[1], policy)
+        waits = may_wait(records, heads, sharded.partition_of, policy)
         whole = with_waiting(graph, waits, figures.waiting)
     placement = place(whole)
     # A missing individual was reported already; it must not be anybody's number.
@@ -158,11 +159,12 @@ def _judge(
     )
 
 
-def _groups(evidence: Evidence) -> tuple[RecordGroups, RowGroups]:
+def _groups(evidence: Evidence, sharded: ShardedRows) -> tuple[RecordGroups, RowGroups]:
     released, books = evidence.released, evidence.box_books
-    partition, of_release = partitions_of(evidence)
     quasis = evidence.columns(evidence.records, [book.book.column.name for book in books])
-    records = group_records(encode_records(quasis, books), partition, windows_of(evidence, evidence.records))
+    records = group_records(
+        encode_records(quasis, books), sharded.partition, windows_of(evidence, evidence.records)
+    )
 
     keys = np.column_stack([released.release, released.boxes])
     first, group_of, size = group_rows(keys)
@@ -180,7 +182,7 @@ def _groups(evidence: Evidence) -> tuple[RecordGroups, RowGroups]:
         nulls=nulls,
         set_of=set_of,
         sets=encoded.sets,
-        partition=np.array(of_release, np.int32)[release],
+        partition=np.array(sharded.partition_of, np.int32)[release],
         first_window=windows[:, 0],
         last_window=windows[:, 1],
         release=release,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.files.release_files import is_release
 from kanonflow.pipelines.audit.judge.metrics import check_modes
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks
 from kanonflow.pipelines.audit.read.carried_state import CAME, EXPECTED, carried_facts
@@ -27,8 +28,8 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
 from kanonflow.pipelines.audit.read.read_input import avro_records, told_metrics
-from kanonflow.pipelines.audit.read.release_files import is_release
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
+from kanonflow.pipelines.audit.split_link import earlier_segments, judge_split, splits_between
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
 
@@ -116,17 +117,26 @@ def _judge_link(before: ChainedRun, after: ChainedRun, findings: Findings) -> No
         findings.add(f"{pair}: another epoch")
     if not other.continued:
         findings.add(f"{pair}: it continues no run")
-    _judge_cohorts(pair, before, after, findings)
-    _judge_handed_on(pair, before, after, findings)
+    splits = splits_between(before.folder, after.folder, other.place)
+    if splits is None:
+        findings.add(f"{pair}: another plan of shards: who is in a shard stays there for the epoch")
+    for split in splits or ():
+        judge_split(pair, before.folder, after.folder, split, findings)
+    divided = frozenset(name for split in splits or () for name in (split.shard, *split.parts))
+    _judge_cohorts(pair, before, after, divided, findings)
+    _judge_handed_on(pair, before, after, divided, findings)
 
 
-def _judge_cohorts(pair: str, before: ChainedRun, after: ChainedRun, findings: Findings) -> None:
-    """The one's segments are the first of the other's, by their chains of digests, and it says so."""
+def _judge_cohorts(
+    pair: str, before: ChainedRun, after: ChainedRun, divided: frozenset[str], findings: Findings
+) -> None:
+    """The one's segments are the first of the other's, by their chains of digests, and it says so. divided: shards that
+    were split between the two, and their parts, which are judged for themselves."""
     here, there = segment_chains(before.folder), segment_chains(after.folder)
     other = [name for name, chains in here.items() if there.get(name, ())[: len(chains)] != chains]
     told = {name: _inherited(after.folder, name) for name in there}
     other += [name for name, count in told.items() if count != len(here.get(name, ())) and name not in other]
-    if other:
+    if other := [name for name in other if name not in divided]:
         findings.add(f"{pair}: the cohorts of {len(other)} partitions are not those that were left")
 
 
@@ -138,14 +148,16 @@ def _inherited(folder: Path, partition: str) -> int | None:
         return None
 
 
-def _judge_handed_on(pair: str, before: ChainedRun, after: ChainedRun, findings: Findings) -> None:
-    """What is carried out of the one is what is carried into the other, byte for byte."""
+def _judge_handed_on(
+    pair: str, before: ChainedRun, after: ChainedRun, divided: frozenset[str], findings: Findings
+) -> None:
+    """What is carried out of the one is what is carried into the other, byte for byte. divided: as above."""
     left = {path.stem: path for path in (before.folder / "restricted" / "carried").glob("*.state")}
     cohorts = after.folder / "restricted" / "cohorts"
     came = {path.parent.name: path for path in cohorts.glob(f"*/{CAME}")}
     other = [
         name
-        for name in left.keys() | came.keys()
+        for name in (left.keys() | came.keys()) - divided
         if name not in left or name not in came or left[name].read_bytes() != came[name].read_bytes()
     ]
     if other:
@@ -209,13 +221,31 @@ def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]
         for path in partition.iterdir():
             if path.name not in (CONTINUED, CAME, EXPECTED):
                 _link(path, inside / "cohorts" / partition.name / path.name)
+        if not (first / "restricted/cohorts" / partition.name).is_dir():
+            _begins_with(inside / "cohorts" / partition.name, first, last)
+    for partition in (first / "restricted/cohorts").glob("*/"):
+        # Also of a shard that was split since: its rows came.
         for name in (CONTINUED, CAME):
-            path = first / "restricted/cohorts" / partition.name / name
-            if path.is_file():
-                _link(path, inside / "cohorts" / partition.name / name)
+            if (partition / name).is_file() and (
+                name == CAME or (inside / "cohorts" / partition.name).is_dir()
+            ):
+                (inside / "cohorts" / partition.name).mkdir(exist_ok=True)
+                _link(partition / name, inside / "cohorts" / partition.name / name)
+    if (last / "restricted/plan.json").is_file():
+        _link(last / "restricted/plan.json", inside / "plan.json")
     if (last / "restricted/carried").is_dir():
         _link(last / "restricted/carried", inside / "carried")
     return places
+
+
+def _begins_with(folder: Path, first: Path, last: Path) -> None:
+    """Say how many segments of a part had come before the first of the runs."""
+    try:
+        count = earlier_segments(first, last, folder.name)
+    except (ValueError, KeyError, TypeError):
+        return  # what is damaged is told where it is read
+    if count:
+        (folder / CONTINUED).write_text(json.dumps({"segments": count}))
 
 
 def _link(path: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ How each is judged stands in the rooms; what it promises in words in ``schemas/p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -36,6 +36,7 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.lasting.shard_plan import read_plan
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
 from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
@@ -49,7 +50,9 @@ from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.records.record_structure import HeldMembers, Members, NoMembers
 from kanonflow.pipelines.audit.report import AuditFigures
+from kanonflow.pipelines.audit.sharded_rows import rows_by_shard, with_shards
 from kanonflow.pipelines.audit.unchecked import (
+    KEYS_OF_SHARDS,
     NO_MATCHING_RECORDS,
     Seen,
     of_any,
@@ -108,8 +111,13 @@ class Graphs:
     def with_entered(self, run: Run, released: ReleasedRows, findings: Findings) -> Entered:
         """The releases with what is known of when they were made, their slots judged; and who entered."""
         released = with_told_places(released, told_metrics(run.metrics), run.places)
-        check_slots(released.heads, run.metrics, findings)
+        check_slots(released.heads, run.metrics, findings, self.shard_keys(run))
         return released, None
+
+    def shard_keys(self, run: Run) -> Collection[str]:
+        """The keys of all shards of the run. Raises InputError: of a plan that is none."""
+        plan = read_plan(run.folder, run.bound)
+        return () if plan is None else plan.shard_of_key.keys()
 
     def may_count(self, classes: int | None, boxes: int) -> bool:
         """Whether metrics may tell so many classes of a release with so many different boxes."""
@@ -119,7 +127,9 @@ class Graphs:
         self, evidence: Evidence, figures: AuditFigures, folder: Path, findings: Findings, asked: Asked
     ) -> tuple[AuditFigures, LastingGround | None]:
         """Steps 4 to 7."""
-        return examine(self, evidence, figures, folder, findings, asked.known), None
+        sharded = rows_by_shard(evidence, told_metrics(folder / "restricted" / "metrics"), folder, findings)
+        figures = replace(figures, shards=sharded.shards)
+        return examine(self, evidence, figures, folder, findings, asked.known, sharded), None
 
     def judged(self, of: Judged, findings: Findings) -> int | None:
         """How many classes there are, judged by what the promise needs of them; None: it needs none."""
@@ -145,7 +155,10 @@ class Graphs:
 
     def checked(self, seen: Seen) -> Iterator[str]:
         """One line a thing that was checked and is not always."""
-        yield from ()
+        if seen.shards is not None:
+            yield f"each release has the key of one of {seen.shards} shards of its partition"
+        if seen.shards is not None and seen.structure:
+            yield "each record was released in the shard that the plan gives, and has its candidates there"
 
     def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
         """What was not, each with the reason: of the promise itself."""
@@ -153,6 +166,8 @@ class Graphs:
             yield "how many may stand behind a row", "the audit ended before, see the failures"
         if not seen.matching_records:
             yield "payloads that changed places between boxes that hold both records", NO_MATCHING_RECORDS
+        if seen.shards is not None:
+            yield KEYS_OF_SHARDS
 
     def not_checked(self, seen: Seen) -> tuple[str, ...]:
         """One line a thing that was not checked: its name, a colon, and why. No line holds a record's value."""
@@ -273,6 +288,10 @@ class Lasting(Rows):
         if not evidence.runs:
             judge_clocks(folder, metrics, self.policy, findings)
         key = asked.people_key
+        # A missing individual, which is reported elsewhere, is nobody.
+        digests = None if key is None else np.append(digests_of_codes(evidence.books[who], key), np.uint64(0))
+        of_named = None if named is None else self._named(evidence, named, partition[len(every) :])
+        sharded = with_shards(evidence, rows, of_named, digests, partition_of, metrics, folder, findings)
         told = judge_lasting(
             LastingEvidence(
                 self.policy,
@@ -280,19 +299,19 @@ class Lasting(Rows):
                 evidence.box_books,
                 evidence.segments,
                 metrics,
-                rows,
-                # A missing individual, which is reported elsewhere, is nobody.
-                None if key is None else np.append(digests_of_codes(evidence.books[who], key), np.uint64(0)),
+                sharded.rows,
+                digests,
                 every[:, who],
                 evidence.columns(every, [column.name for column in bound.payload]),
                 evidence.stays,
-                partition_of,
+                sharded.partition_of,
                 read_to_the_end(folder),
                 evidence.carried,
                 evidence.seen & ~faulty & asked.pooled,
                 record,
-                None if named is None else self._named(evidence, named, partition[len(every) :]),
+                sharded.named,
                 None if named is None else named[:, who],
+                sharded.numbers,
             ),
             findings,
             waiting=evidence.waiting,
@@ -306,6 +325,8 @@ class Lasting(Rows):
             people_known=told.people,
             epoch_candidates=told.candidates,
             place=None if record is None else record.place,
+            shards=None if sharded.numbers is None else sharded.numbers.plan.live,
+            people_unplaced=sharded.loose,
         )
         if followed is not None:
             figures = replace(

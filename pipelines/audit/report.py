@@ -35,6 +35,7 @@ class AuditFigures:
     counted_loosely: releases whose people are known only between two bounds.
     place: of the run in its chain, 0 for the one that began its epoch; runs: of a chain, that were audited as one;
     carried_in, carried_out: rows that came from the run before, and that are left for the next.
+    shards: that a plan cuts partitions into; people_unplaced: who entered in one, by values that are not in the input.
     """
 
     k: int = _figure("k")
@@ -75,6 +76,8 @@ class AuditFigures:
     rows_followed: int | None = _figure("rows in them", None)
     people_followed: int | None = _figure("people all of whose rows are", None)
     counted_loosely: int | None = _figure("releases of n to m people", None)
+    shards: int | None = _figure("shards of the plan", None)
+    people_unplaced: int | None = _figure("people held against no plan", None)
     seconds_reading: float = _figure("seconds reading", 0.0)
     seconds_checking: float = _figure("seconds checking", 0.0)
 

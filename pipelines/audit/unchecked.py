@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 NO_MATCHING_RECORDS = "no matching records given (--matching-records)"
+KEYS_OF_SHARDS = (
+    "that the keys of shards are those the secret gives",
+    "the audit takes of the secret only people's digests",
+)
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,7 @@ class Seen:
     loose: releases whose people are known only between two bounds; None: not at all.
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
     elsewhere: other versions of pyarrow, which wrote releases. expected: a file of people was held against it.
+    shards: of a plan, None: the run went by none; unplaced: people in these who are held against no plan, None: all.
     """
 
     matching_records: bool
@@ -33,6 +38,8 @@ class Seen:
     foreign: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     expected: bool = False
+    shards: int | None = None
+    unplaced: int | None = None
 
     @property
     def recorded(self) -> bool:
@@ -48,6 +55,8 @@ def of_cohorts(seen: Seen) -> Iterator[str]:
     yield "segments of cohorts follow each other: counts, chain of digests, releases, one epoch"
     yield "nobody entered twice, and each cohort has cohort_size people who entered in one release"
     yield "the box of each cohort is the hull of its members' frozen values, where nobody of it is forgotten"
+    if seen.shards is not None:
+        yield f"each release has the key of one of {seen.shards} shards of its partition, and nobody entered in two"
     if not seen.people:
         return
     yield "everybody had been seen when he entered, and his frozen values are those of rows that were there"
@@ -55,6 +64,11 @@ def of_cohorts(seen: Seen) -> Iterator[str]:
         yield (
             "whom the file of people names entered with the first release of the partition, in cohorts of their own,"
             " with the values that it has"
+        )
+    if seen.shards is not None:
+        yield (
+            "people entered in the shard that the plan gives, with the values of their first window"
+            + (", where the input tells these" if seen.unplaced else "")
         )
     yield "newcomers entered when as many waited as the policy asks for, or when one had to leave"
     if seen.bounded and not seen.waiting:
@@ -82,6 +96,8 @@ def of_cohorts_unchecked(seen: Seen) -> Iterator[tuple[str, str]]:
             "more than one set of whole cohorts may have their rows, or a failure stands above; matching records "
             "(--matching-records) tell which",
         )
+    if seen.cohorts and seen.shards is not None:
+        yield from _of_shards(seen)
     if seen.people and (seen.waiting or not seen.bounded):
         yield (
             "an intake that left somebody out, or came late",
@@ -95,7 +111,8 @@ def of_cohorts_unchecked(seen: Seen) -> Iterator[tuple[str, str]]:
             "they are drawn of who stands in each row, which matching records and the secret tell together",
         )
     yield (
-        "that of several values of a window the least was frozen",
+        "that of several values of a window the least was frozen"
+        + ("" if seen.shards is None or not seen.people else ", where no shard and no first window tells"),
         "the gate and the pipeline's own tests see it",
     )
     yield (
@@ -106,6 +123,24 @@ def of_cohorts_unchecked(seen: Seen) -> Iterator[tuple[str, str]]:
     yield (
         "planted accounts, and several accounts of one human being",
         "individuals are as the input names them",
+    )
+
+
+def _of_shards(seen: Seen) -> Iterator[tuple[str, str]]:
+    if not seen.people:
+        yield (
+            "who entered in which shard, and whether with the values of his first window",
+            "no secret given (--secret-file); rows of people whose shard the plan alone does not tell count in each",
+        )
+    elif seen.unplaced:
+        yield (
+            f"the shard and first values of {seen.unplaced} people",
+            "rows of their first window are elsewhere, cannot be read, or came when the input does not tell",
+        )
+    yield KEYS_OF_SHARDS
+    yield (
+        "that the plan was made of the people that it names",
+        "it is judged by where people went, not by how it was made",
     )
 
 

@@ -55,7 +55,7 @@ def chain_of(
         raise ContinueError(f"{flag}: for a policy with cohort: lasting; runs of this one hand nothing on")
     if resumed is not None:
         return _recorded(asked, resumed), ()
-    place = 0 if earlier is None else _place(earlier.record) + 1
+    place = 0 if earlier is None else place_after(earlier.record)
     if not asked.carry:
         return Chain(place), ()
     return _ending(asked, place, None if earlier is None else _until(earlier.record))
@@ -113,8 +113,9 @@ def _told(at: int) -> str:
     return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _place(record: Mapping[str, Any]) -> int:
-    return int(record.get(KEY, {}).get("place", 0))
+def place_after(record: Mapping[str, Any]) -> int:
+    """Of the run that continues one. record: its run.json."""
+    return int(record.get(KEY, {}).get("place", 0)) + 1
 
 
 def _until(record: Mapping[str, Any]) -> int | None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
 from kanonflow.pipelines.chains.run_identity import copy_words, original_of, place_of
+from kanonflow.pipelines.chains.split_cohorts import LaidPart, Splitting
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import (
@@ -48,6 +49,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
 from kanonflow.transforms.roster.cohort_files import people_of_file
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.continued_cohorts import read_continued
+from kanonflow.transforms.shards.shards import SplitShard
 from kanonflow.transforms.sinks.sinks import CARRIED_SUFFIX, carried_directory
 from kanonflow.transforms.windows.chain import (
     CarriedState,
@@ -242,16 +244,18 @@ class Copied(NamedTuple):
     carries: bool
 
 
-def copy_cohorts(earlier: EarlierRun, output: str) -> Copied:
+def copy_cohorts(earlier: EarlierRun, output: str, splitting: Splitting | None = None) -> Copied:
     """Begin the cohorts of ``output`` with those of the earlier run, and with what it carried over.
 
+    splitting: which shards are split between the two; None: none is.
     Every segment is read first, so that nothing is copied of a run that is damaged. Copying again changes nothing.
     Raises ContinueError: a file is damaged, a value lies outside of a declared domain, rows that wait do not fit the
-    policy, or other cohorts are there.
+    policy, or other cohorts are there. PlanError: a shard is split by a plan of other cohorts.
     """
     people, pool, rows, copied = 0, 0, 0, set()
     left, folders = earlier.carried, dict(_partitions(earlier.directory))
-    for name in sorted({*folders, *left}):
+    # Those that are split first: a plan of other cohorts is refused before anything is laid down.
+    for name in sorted({*folders, *left}, key=lambda name: (_split(splitting, name) is None, name)):
         folder = folders.get(name, FileSystems.join(cohorts_directory(earlier.directory), name))
         segments, groups = _files_of(folder)
         if name in left:
@@ -274,11 +278,22 @@ def copy_cohorts(earlier: EarlierRun, output: str) -> Copied:
             _refuse_rows(earlier, state)
             rows += state.rows
             pool += 0 if state.warm.roster is None else state.warm.roster.pool.people.size
-        _copy(folder, FileSystems.join(cohorts_directory(output), name), segments, groups, cohorts.carried)
-        copied.add(name)
+        split = _split(splitting, name)
+        if splitting is None or split is None:
+            files = _files_to_copy(folder, segments, groups, cohorts.carried)
+            _lay(FileSystems.join(cohorts_directory(output), name), files)
+            copied.add(name)
+            continue
+        for part in _parts(earlier, splitting.parts(split, folder, cohorts, groups)):
+            _lay(FileSystems.join(cohorts_directory(output), part.key.hex()), part.files)
+            copied.add(part.key.hex())
     if {name for name, _ in _partitions(output)} != copied:
         raise _others(output)
     return Copied(people, pool, rows, bool(left) or "chain" in earlier.record)
+
+
+def _split(splitting: Splitting | None, name: str) -> SplitShard | None:
+    return None if splitting is None else splitting.of(bytes.fromhex(name))
 
 
 def copied_notes(earlier: EarlierRun, copied: Copied) -> tuple[str, ...]:
@@ -387,8 +402,15 @@ def refuse_cohorts(output: str) -> None:
         raise _others(output)
 
 
-def _copy(folder: str, target: str, segments: int, groups: str | None, carried: bytes | None) -> None:
-    make_directory(target, private=True)
+def _parts(earlier: EarlierRun, parts: Iterator[LaidPart]) -> list[LaidPart]:
+    """All of them before one is laid down. Raises ContinueError: a file is damaged."""
+    try:
+        return list(parts)
+    except (StateError, OSError) as error:
+        raise _unreadable(earlier, error) from None
+
+
+def _files_to_copy(folder: str, segments: int, groups: str | None, carried: bytes | None) -> dict[str, bytes]:
     files = [segment_file(number, kind) for number in range(segments) for kind in (PEOPLE, BOXES)]
     copies = {
         name: read_whole(FileSystems.join(folder, name)) for name in [*files, *([groups] if groups else [])]
@@ -398,7 +420,12 @@ def _copy(folder: str, target: str, segments: int, groups: str | None, carried: 
     began = {"segments": segments, "groups": groups, "carried": carried is not None}
     # Last: a partition is begun once it is there.
     copies[CONTINUED] = json.dumps(began).encode()
-    for name, data in copies.items():
+    return copies
+
+
+def _lay(target: str, files: Mapping[str, bytes]) -> None:
+    make_directory(target, private=True)
+    for name, data in files.items():
         if create_if_absent(FileSystems.join(target, name), data, private=True) is Outcome.DIFFERENT:
             raise _others(os.path.dirname(os.path.dirname(os.path.dirname(target))))
 

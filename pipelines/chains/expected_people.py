@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.chains.people_of_output import placed_people
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
 from kanonflow.transforms.lineage.committed_rosters import EXPECTED, cohorts_directory, partition_cohorts
-from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.secret.seeds import Secret, people_key
+from kanonflow.transforms.shards.shard_plan import ShardPlan
+from kanonflow.transforms.shards.shards import Shards
 from kanonflow.transforms.windows.expected_people import PeopleFile, expected_states
 
 PEOPLE_FILE = "people_file"
@@ -25,11 +28,20 @@ def remove_expected(output: str) -> None:
 
 
 def write_expected(
-    output: str, people: PeopleFile, bound: BoundPolicy, secret: Secret, epoch: int, place: int
+    output: str,
+    people: PeopleFile,
+    bound: BoundPolicy,
+    secret: Secret,
+    epoch: int,
+    place: int,
+    plan: ShardPlan | None = None,
 ) -> tuple[str, ...]:
-    """Lay them beside the cohorts of their partitions; what to tell of it. Raises InputError: a person stands there
-    twice."""
-    states = expected_states(people.rows, bound, secret, epoch, place)
+    """Lay them beside the cohorts of their partitions, or shards; what to tell of it. Raises InputError: a person
+    stands there twice."""
+    placed = None
+    if plan is not None:
+        placed = placed_people(output, Shards(plan, bound, secret), people_key(secret))
+    states = expected_states(people.rows, bound, secret, epoch, place, plan, placed)
     few, size = 0, bound.policy.cohorts.cohort_size
     for key, state in states.items():
         folder = partition_cohorts(output, key)
@@ -39,7 +51,8 @@ def write_expected(
         few += named if named < size else 0
     if not few:
         return (people.note,)
+    parts = "partitions" if plan is None else "partitions or shards"
     return (
-        f"{people.note} {few:,} of them are in partitions with fewer than cohort_size = {size} of them: these are known"
+        f"{people.note} {few:,} of them are in {parts} with fewer than cohort_size = {size} of them: these are known"
         " by their rows, as others are.",
     )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.audit.lasting.shard_plan import ShardPlan, read_plan
 from kanonflow.pipelines.audit.records.matching_records import Recipe
 from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -35,8 +37,9 @@ from kanonflow.transforms.secret.seeds import (
 )
 
 
-def recipe_check(secret: Secret) -> Recipe:
-    """The check of matching records made under a secret, or one that it replaced, for ``audit``."""
+def recipe_check(secret: Secret, output: str | None = None) -> Recipe:
+    """The check of matching records made under a secret, or one that it replaced, for ``audit``. output: the directory
+    whose plan says which shards there are; None: there are none."""
 
     def check(
         matching_record: ReadMatchingRecord,
@@ -49,7 +52,8 @@ def recipe_check(secret: Secret) -> Recipe:
         if own is None:
             yield "it was made under another secret than the one given"
             return
-        yield from _name_faults(matching_record, own, bound, rows)
+        plan = None if output is None else read_plan(Path(output), bound)
+        yield from _name_faults(matching_record, own, bound, rows, plan)
         yield from _draw_faults(matching_record, own, bound, rows, alone)
         if class_ids is not None:
             key = class_ids_key(
@@ -65,13 +69,18 @@ def recipe_check(secret: Secret) -> Recipe:
 
 
 def _name_faults(
-    matching_record: ReadMatchingRecord, secret: Secret, bound: BoundPolicy, rows: pa.Table
+    matching_record: ReadMatchingRecord,
+    secret: Secret,
+    bound: BoundPolicy,
+    rows: pa.Table,
+    plan: ShardPlan | None,
 ) -> Iterator[str]:
     if matching_record.digest_key != matching_record_key(secret):
         yield "its digests are not keyed by the secret"
     partitions = {values for values, _, _ in split(rows, bound)}
-    keys = {partition_key(secret, values).hex() for values in partitions}
-    if keys != {matching_record.partition}:
+    cuts = {each.values: each.keys for each in (() if plan is None else plan.partitions)}
+    keys = [cuts.get(values, (partition_key(secret, values).hex(),)) for values in partitions]
+    if len(keys) != 1 or matching_record.partition not in keys[0]:
         yield "its partition is not that of its records"
         return
     end = matching_record.window[1]

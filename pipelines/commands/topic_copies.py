@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from kanonflow.pipelines.audit.read.header import sync_marker
+from kanonflow.pipelines.audit.files.header import sync_marker
 from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.avro_values import usable_schema

@@ -33,10 +33,10 @@ from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.ledger import own_ends
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.rows.elements import from_ipc
-from kanonflow.transforms.rows.split import split
+from kanonflow.transforms.rows.split import split, window_end
 from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
 from kanonflow.transforms.windows.expected_people import ExpectedCohorts
-from kanonflow.transforms.windows.partition_clock import window_end, window_number
+from kanonflow.transforms.windows.partition_clock import window_number
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
 

@@ -23,7 +23,7 @@ KS = (3, 5, 10, 20)
 EVALUATIONS_PER_ROW = 1000.0
 """Of the search of windows afresh and of rows, where a policy leaves it open: less than a run's, at up to 3% more loss.
 Cohorts that last are searched as in a run."""
-_SIZES = ("k", "cohort_size", "intake", "intake_share")
+_SIZES = ("k", "cohort_size", "intake", "intake_share", "split_by")
 
 
 class Group(StrEnum):

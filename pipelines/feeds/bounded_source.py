@@ -11,8 +11,8 @@ from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.release.done_here import DONE_HERE
+from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
-from kanonflow.transforms.sinks.sinks import NAMESPACE
 
 
 class ReadBatches(beam.PTransform):

@@ -239,13 +239,22 @@ def read_parquet(
 def _refuse_unknown_zones(path: str, schema: pa.Schema) -> None:
     """Raise InputError for a time zone that Arrow takes, and Python does not know where it writes a time as text."""
     for field in schema:
-        if getattr(field.type, "tz", None) is not None:
+        for kind in _innermost(field.type):
             try:
-                pa.scalar(0, field.type).as_py()
-            except Exception:  # of whichever library looks zones up
+                if getattr(kind, "tz", None) is not None:
+                    pa.scalar(0, kind).as_py()
+            except Exception:  # of whichever library looks zones up, or of a zone's name that is no text
                 raise InputError(
                     f"{path}: field {field.name} has a time zone that is not known here"
                 ) from None
+
+
+def _innermost(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """The types of the values that a type is made of; of one that is made of no others itself."""
+    if not kind.num_fields:
+        yield kind
+    for number in range(kind.num_fields):
+        yield from _innermost(kind.field(number).type)
 
 
 def _without_structs(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:

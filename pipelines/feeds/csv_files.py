@@ -123,6 +123,11 @@ def csv_header(path: str, form: CsvForm = PLAIN) -> CsvHeader:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{path}: the header is not {form.encoding.upper()} text; {_SAY_ENCODING}") from None
+    if line.startswith(_BYTE_ORDER_MARK):
+        raise InputError(
+            f"{path}: the header begins with a byte order mark, which may stand once, as the file's first character;"
+            " take it out of there"
+        )
     if any(character in text for character in NO_TEXT):
         encoding = "UTF-16?" if is_utf8(form.encoding) else form.encoding
         raise InputError(f"{path}: the header is not text ({encoding}); {_SAY_ENCODING}")
@@ -229,6 +234,12 @@ def read_csv(
                 # Parsed ahead of the batch at an uncertain distance, so handed on in chunks of a fixed size.
                 while len(ragged.found) > BROKEN_PER_CHUNK:
                     yield TextRows(None, ragged.take())
+        except pa.ArrowKeyError:
+            # Of a quote within a name it depends on the delimiter whether a CR behind it ends the header.
+            failure = InputError(
+                f"{path}: the header can be read in two ways, for it has quotes within names or line ends in quotes;"
+                " name the columns without"
+            )
         except pa.ArrowInvalid:
             failure = InputError(
                 f"{path}: not readable as CSV from some line on; a row is longer than {BLOCK_BYTES:,} bytes, perhaps"
@@ -266,6 +277,9 @@ def _close(readers: list[Any], lines: "_RememberedLines") -> None:
     and a process that ends while the thread is in Python is aborted. readers: nobody else has them; empty afterwards.
     """
     lines.stop()
+    if not readers:  # it could not be opened, and its thread may read on
+        lines.finish()
+        lines.wait_for_blocks()
     for reader in readers:
         # Its thread rests when enough is read ahead, and would never come to the end.
         with contextlib.suppress(pa.ArrowException):
@@ -509,14 +523,12 @@ def _first_line(stream: BinaryIO, quote: str) -> bytes:
     Of one that is longer than ``MOST_ROW_BYTES``, a little more than these."""
     sign = quote.encode()
     to_line_end = _TO_LINE_END if sign == b'"' else _line_ends_by(sign)
-    line = b""
+    line, mark = b"", _BYTE_ORDER_MARK
     while True:
         part = stream.readline(BLOCK_BYTES)
-        line += part
+        line, mark = line + part.removeprefix(mark), b""
         if len(line) > MOST_ROW_BYTES:
             return line
-        if line.startswith(_BYTE_ORDER_MARK):
-            line = line.removeprefix(_BYTE_ORDER_MARK)
         bare = line.strip(b"\r\n")
         # Lines may end with CR alone: then this one is the first of many.
         first = to_line_end.match(bare)

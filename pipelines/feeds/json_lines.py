@@ -16,6 +16,7 @@ import pyarrow as pa
 from kanonflow.pipelines.feeds.csv_files import TextRows, open_text
 from kanonflow.pipelines.feeds.message_values import JsonValues
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.printable import spellable
 
 _AT_ONCE = 4_096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -42,6 +43,7 @@ def json_schema(paths: Sequence[str]) -> pa.Schema:
                 _note(record, "", columns)
         if not objects:
             raise InputError(f"{path}: no line is a JSON object, so it has no columns")
+    columns = {name: kind for name, kind in columns.items() if spellable(name)}
     above = {name[: point.start()] for name in columns for point in re.finditer(r"\.", name)}
     return pa.schema([each for each in columns.items() if each[1] != pa.null() or each[0] not in above])
 

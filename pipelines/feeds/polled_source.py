@@ -24,11 +24,11 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints.decorators import no_annotations
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
 
-from kanonflow.pipelines.flink.begin_once import BeginOnce
 from kanonflow.pipelines.run_records.refused_state import FEED_GONE, RefusedState
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.begin_once import BeginOnce
+from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
-from kanonflow.transforms.sinks.sinks import NAMESPACE
 
 PAUSE_SECONDS = 1.0
 """How long nothing is read between two bundles. Flink tells the steps behind about the watermark in a task of its own

@@ -1,7 +1,7 @@
 """One file -> RawBatch elements, whatever it holds."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Any
@@ -17,6 +17,9 @@ from kanonflow.pipelines.feeds.workbooks import read_sheet
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 from kanonflow.transforms.rows.row_origins import RowOrigins
+
+Reading = Callable[..., Iterator[RawBatch]]
+"""``read_batches``, or what stands in its place."""
 
 
 def read_batches(
@@ -47,6 +50,40 @@ def read_batches(
             elif each.lines is not None:
                 its = LineOrigins(file.name, each.lines, each.values)
             yield RawBatch(batch_name(file.name, "rows", next(with_rows)), to_ipc(rows), records, origins=its)
+
+
+class ReadOnce:
+    """``read_batches`` for several who look at the same files: what one has read through is kept for the next.
+
+    most: bytes of batches that are kept in all. Whether a row with a cell that is no text is one hangs on
+    ``attributes``: where some rows are none, a file is read again for who asks with some.
+    """
+
+    def __init__(self, most: int = 64 << 20) -> None:
+        self._room = most
+        self._there: dict[tuple[str, tuple[str, ...], CsvForm], list[RawBatch]] = {}
+
+    def __call__(
+        self, file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN, attributes: Collection[str] = ()
+    ) -> Iterator[RawBatch]:
+        """As of ``read_batches``. What nobody reads to its end is not kept."""
+        key = (file.path, tuple(columns), form)
+        there = self._there.get(key)
+        if there is not None and not (attributes and any(batch.broken for batch in there)):
+            yield from there
+            return
+        batches: list[RawBatch] = []
+        size = 0
+        for batch in read_batches(file, columns, form, attributes):
+            size += len(batch.ipc)
+            if size > self._room:
+                batches.clear()
+            else:
+                batches.append(batch)
+            yield batch
+        if size <= self._room and not attributes and there is None:
+            self._room -= size
+            self._there[key] = batches
 
 
 def batch_name(file_name: str, kind: str, number: int) -> str:

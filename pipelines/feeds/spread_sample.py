@@ -26,10 +26,10 @@ import pyarrow.csv
 from kanonflow.pipelines.feeds.columnar_files import avro_blocks_behind, parquet_row_groups, read_parquet
 from kanonflow.pipelines.feeds.csv_files import CsvHeader, csv_header, parse_options
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, file_schema
-from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.text_form import CsvForm
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 
 MOST_ROWS = 20_000
 MOST_FILES = 32
@@ -76,10 +76,12 @@ def spread_sample(
     *,
     most: int = MOST_ROWS,
     seed: int = 0,
+    reading: Reading = read_batches,
 ) -> tuple[FileSample, ...]:
     """Rows of at most ``MOST_FILES`` of the files, about ``most`` in all, in the order of the files.
 
-    A file has rows by its size, and some in any case. Deterministic. O(most) rows, and some MB at the places.
+    A file has rows by its size, and some in any case. reading: how one is read through. Deterministic. O(most) rows,
+    and some MB at the places.
     Raises InputError: a file is damaged where it was read.
     """
     chosen = [files[place] for place in _spread(len(files), MOST_FILES)]
@@ -94,14 +96,16 @@ def spread_sample(
         match file.format:
             case FileFormat.CSV:
                 sample = None if small else _at_offsets(file, columns, csv, quota, places, rng)
-                blocks.append(sample or _through(file, columns, csv, quota, most_read))
+                blocks.append(
+                    sample or _through(reading(file, columns, csv), file, columns, csv, quota, most_read)
+                )
             case FileFormat.JSON | FileFormat.XLSX:
-                blocks.append(_through(file, columns, csv, quota, most_read))
+                blocks.append(_through(reading(file, columns, csv), file, columns, csv, quota, most_read))
             case FileFormat.PARQUET:
                 blocks.append(_row_groups(file, columns, csv, quota))
             case FileFormat.AVRO:
                 blocks.append(
-                    _through(file, columns, csv, quota, most_read)
+                    _through(reading(file, columns, csv), file, columns, csv, quota, most_read)
                     if file.size * 8 <= SMALL_FEED and small
                     else _blocks(file, columns, csv, quota, places, rng)
                 )
@@ -119,11 +123,18 @@ def _thinned(rows: pa.Table, most: int) -> pa.Table:
     )
 
 
-def _through(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, most_read: int) -> FileSample:
+def _through(
+    batches: Iterable[RawBatch],
+    file: InputFile,
+    columns: Sequence[str],
+    csv: CsvForm,
+    quota: int,
+    most_read: int,
+) -> FileSample:
     """Every so many-th row of the file, or of as much of it as may be read."""
     tables: list[pa.Table] = []
     broken, read, front = 0, 0, False
-    for batch in read_batches(file, columns, csv):
+    for batch in batches:
         if read > most_read:
             front = True
             break

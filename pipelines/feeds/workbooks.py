@@ -16,8 +16,9 @@ from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, head
 from kanonflow.pipelines.feeds.message_values import canonical_number
 from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.printable import spellable
 from kanonflow.schemas.text_form import CsvForm
-from kanonflow.schemas.text_inputs import NO_TEXT, NO_VALUE
+from kanonflow.schemas.text_inputs import MOST_SHEET_ROWS, NO_TEXT, NO_VALUE
 
 _AT_ONCE = 4_096
 
@@ -70,7 +71,7 @@ def _fault(
 
 
 def _is_foul(cell: str) -> bool:
-    return any(sign in cell for sign in NO_TEXT) or any("\ud800" <= sign <= "\udfff" for sign in cell)
+    return any(sign in cell for sign in NO_TEXT) or not spellable(cell)
 
 
 def _header(path: str, rows: Iterator[tuple[int, list[str]]], form: CsvForm) -> tuple[str, ...]:
@@ -97,12 +98,16 @@ def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()  # some programs write wrong ones
             for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+                if number > MOST_SHEET_ROWS:  # by its own numbers: reading all before would not end
+                    raise InputError(
+                        f"{path}: a row's number is beyond {MOST_SHEET_ROWS:,}, a sheet's most; is it damaged?"
+                    )
                 cells = [_text(value) for value in row]
                 while cells and not cells[-1]:
                     cells.pop()
                 if cells:
                     yield number, cells
-        except (MemoryError, GeneratorExit):
+        except (MemoryError, InputError):
             raise
         except Exception as error:  # whatever the decoder trips over, the file is none
             raise InputError(f"{path}: not a workbook (.xlsx), or damaged ({type(error).__name__})") from None

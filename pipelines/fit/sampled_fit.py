@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.pipelines.feeds.spread_sample import MOST_FILES, spread_sample
 from kanonflow.pipelines.fit.input_fit import InputFit, InputMisfitError, input_fit
 from kanonflow.pipelines.fit.text_mends import encoding_mend
@@ -14,9 +15,11 @@ from kanonflow.schemas.text_form import CsvForm
 _SEED = 1
 
 
-def sampled_fit(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> InputFit:
+def sampled_fit(
+    files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, reading: Reading = read_batches
+) -> InputFit:
     """A sample spread over the files, cast as the policy says. Raises InputError: a file is damaged."""
-    samples = spread_sample(files, bound.input_columns, csv, seed=_SEED)
+    samples = spread_sample(files, bound.input_columns, csv, seed=_SEED, reading=reading)
     return input_fit(samples, bound, whole=len(files) <= MOST_FILES)
 
 

@@ -14,6 +14,7 @@ from apache_beam.pipeline import ComponentIdMap
 
 _IDS = {
     "KAnonymize/Solve/ParDo(SolveWindows)": "ref_AppliedPTransform_KAnonymize-Solve-ParDo-SolveWindows-_16",
+    "KAnonymize/Route/Strangers": "ref_AppliedPTransform_KAnonymize-Route-Strangers_of_shards",
     "KAnonymize/GatherRejected/Gather": "ref_AppliedPTransform_KAnonymize-GatherRejected-Gather_25",
 }
 _END = "End/End"

@@ -122,11 +122,18 @@ COMMANDS = {
         " plays stretches of the feed under another k, window, max_delay, protection, and without each field; and says"
         " in at most five sentences what to do. Nothing is released.",
     ),
+    "plan": Command(
+        "say how partitions are cut into shards, so that many workers share one",
+        "Makes a plan from people who are known from the start (people:, or --people), with protect: row from the rows"
+        " of --input: which of them share a shard, so that few who are alike are parted. With --continue it splits"
+        " shards of a run that has ended. Tries it on a sample and says what it costs. Runs go by it with --plan"
+        " (docs/scaling.md).",
+    ),
 }
 """In the order of the help."""
 
 _RUNS = "demo anonymize stream"
-_OVER_INPUT = "anonymize verify compare explain assess"
+_OVER_INPUT = "anonymize verify compare explain assess plan"
 _SWITCH = {"action": "store_true"}
 _FILE = {"metavar": "FILE"}
 _DIR = {"metavar": "DIR"}
@@ -308,7 +315,7 @@ OPTIONS = (
         {"type": positive(int)},
     ),
     Option("--threads", _RUNS, "solver threads (default: cores)", {"type": positive(int)}),
-    Option("--threads", "compare", "solver threads (default: cores)", {"type": int}),
+    Option("--threads", "compare plan", "solver threads (default: cores)", {"type": int}),
     Option(
         "--seed",
         "anonymize",
@@ -338,6 +345,41 @@ OPTIONS = (
         "with cohort: lasting: the number of the epoch that begins, 16 hex digits (default: one is drawn), so that a"
         " stream and a run over files write equal files; never one that other releases have already",
         {"type": epoch, "metavar": "HEX"},
+    ),
+    Option(
+        "--people",
+        "plan",
+        "a file of people as the policy's people: names one (default: that one)",
+        _FILE,
+    ),
+    Option(
+        "--shards",
+        "plan",
+        "of each partition; with --continue of each shard that is split (default: 2)",
+        {"type": positive(int), "metavar": "N"},
+    ),
+    Option(
+        "--continue",
+        "plan",
+        "the output of a run that has ended: the plan splits shards of it, for the run that continues it",
+        {"dest": "continues"} | _DIR,
+    ),
+    Option(
+        "--split",
+        "plan",
+        "a shard to split: its key (a folder of restricted/cohorts), the beginning of one, or largest; again for"
+        " another; of a run without a plan: leave it out, and the whole is",
+        {"metavar": "SHARD", "action": "append"},
+        with_="--continue",
+    ),
+    Option("--output", "plan", "the file to write", _FILE | _NEEDED),
+    Option("--accept-small", "plan", "let shards have fewer than 250 people, or rows a window", _SWITCH),
+    Option(
+        "--plan",
+        "anonymize stream",
+        "a plan that cuts partitions into shards, from the beginning of an epoch, or of a chain of rows, or one that"
+        " splits shards of the run that this one continues (docs/scaling.md); where a run goes on, its plan does",
+        _FILE,
     ),
     Option(
         "--individual-type",
@@ -595,7 +637,7 @@ OPTIONS = (
     Option("--quiet", "stop", "no table", _SWITCH),
     Option(
         "--json",
-        f"{_RUNS} stop forget rejected verify export policy-check compare explain assess",
+        f"{_RUNS} stop forget rejected verify export policy-check compare explain assess plan",
         "print what the table says as JSON",
         _SWITCH,
     ),

@@ -9,6 +9,7 @@ from kanonflow.pipelines.pages.pages import Block, Items, Page, Paragraph, Secti
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
+from kanonflow.pipelines.report.shard_figures import shard_figures
 from kanonflow.pipelines.report.steps import Record, Step, in_order, steps, still_waiting
 from kanonflow.pipelines.report.told_promise import AGAIN, DIVIDED, no_promise, told_promise
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
@@ -26,6 +27,7 @@ def restricted_page(facts: RunFacts) -> Page:
         Section("fields", "What is published of each field", tuple(_fields(facts))),
         Section("feed", "The feed over time", tuple(feed_figures(feed, bounds=True))),
         Section("people", "People a window against loss", tuple(people_against_loss(feed))),
+        *_shards(facts),
         Section("risk", "Risk", tuple(_risk(facts, feed))),
         Section("utility", "Utility", tuple(utility_figures(facts.errors))),
         Section("payload", "Payload risks", tuple(_payload(facts))),
@@ -39,6 +41,11 @@ def restricted_page(facts: RunFacts) -> Page:
         sections,
         ("What may go with the releases is certificate.html in the folder above, and nothing of this page.",),
     )
+
+
+def _shards(facts: RunFacts) -> Iterator[Section]:
+    if blocks := tuple(shard_figures(facts.metrics, facts.shards)):
+        yield Section("shards", "Shards", blocks)
 
 
 def _head(facts: RunFacts) -> Record:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.analysis.query_error import QueryErrors
+from kanonflow.pipelines.chains.people_of_shard import people_by_shard
+from kanonflow.pipelines.chains.shards_record import PLAN_FILE
 from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
 from kanonflow.pipelines.report.run_files import (
@@ -35,7 +37,7 @@ class RunFacts:
     payload: restricted/measured.json or check.json. fields: of the releases. released_again: whether another release of
     these rows is known. divided: people of cohorts that last with rows in more than one partition. verdict, stands: of
     the last audit, of all files that it judged. report: its report, if of the files that are there. errors: of
-    queries; None: not measured."""
+    queries; None: not measured. shards: people in the cohorts of each shard, by key; {} without a plan."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
@@ -52,6 +54,7 @@ class RunFacts:
     report: Mapping[str, Any] | None
     errors: QueryErrors | None
     divided: int = 0
+    shards: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def released(self) -> tuple[Mapping[str, Any], ...]:
@@ -97,4 +100,5 @@ def run_facts(
         report=report,
         errors=errors,
         divided=divided_people(str(output)),
+        shards=people_by_shard(str(output)) if (restricted / PLAN_FILE).is_file() else {},
     )

@@ -41,8 +41,10 @@ from kanonflow.pipelines.risks.cohort_sizes import (
 )
 from kanonflow.pipelines.risks.feed_people import (
     Varying,
+    WindowPartsPeople,
     WindowPeople,
     in_several,
+    parts_people,
     varying_fields,
     window_people,
     with_equals,
@@ -108,6 +110,7 @@ class LastingRisks:
     readers: tuple[tuple[Reader, CandidatesLeft], ...]
     bundles: tuple[Bundled, ...]
     in_time: tuple[PayloadInTime, ...]
+    parts: WindowPartsPeople | None = None
 
     def render(self) -> str:
         """The figures as text."""
@@ -152,6 +155,12 @@ class LastingRisks:
         )
         yield f"- people with rows in one window only: {windows.once:,}{_share(windows.once, self.people)}"
         yield f"- windows with fewer than {k} people, of those with rows: {windows.small:,} of {windows.windows:,}"
+        if self.parts is not None:
+            yield (
+                f"- parts of windows (split_by: {', '.join(self.policy.split_by)}) with fewer than {k} people:"
+                f" {self.parts.small:,} of {self.parts.parts:,}, with {_percent(self.parts.share)} of the rows, which"
+                " wait; each part merges cohorts by itself, and loses more than the whole window"
+            )
         yield (
             f"- people who share all quasi-identifiers with another: {self.equals:,}{_share(self.equals, self.people)};"
             " if they are accounts of one human, their cohort hides fewer than it counts"
@@ -272,8 +281,9 @@ class LastingRisks:
             if people and not self.accepted(field):
                 yield (
                     f"fields.{field}: {people:,} people have rows in more than one partition: they would be in two"
-                    " cohorts, and who links their rows finds them in both. Take it out of partition_by, partition by"
-                    " what a person keeps, or say accept_risk: <reason>"
+                    " cohorts, and who links their rows finds them in both. Say split_by in the place of partition_by"
+                    " (releases of each value, of one set of cohorts), partition by what a person keeps, or say"
+                    " accept_risk: <reason>"
                 )
 
     def _refused_bundles(self) -> Iterator[str]:
@@ -341,6 +351,7 @@ def lasting_risks(read: FeedRows, bound: BoundPolicy, expected: pa.Table | None 
         _readers(feed, own, bound),
         bundles.result(),
         payload_in_time(feed, bound),
+        parts_people(feed, bound) if policy.split_by else None,
     )
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
-from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.risks.payload_risks import MOST_ROWS
@@ -17,7 +17,11 @@ from kanonflow.transforms.rows.elements import from_ipc
 
 
 def read_sample(
-    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, most: int = MOST_ROWS
+    files: Sequence[InputFile],
+    bound: BoundPolicy,
+    form: CsvForm = PLAIN,
+    most: int = MOST_ROWS,
+    reading: Reading = read_batches,
 ) -> pa.Table:
     """Canonical rows, in the order of the files: the first ``most / files`` of each file.
 
@@ -28,7 +32,7 @@ def read_sample(
     share = -(-most // len(files))
     for file in files:
         wanted = share
-        for batch in read_batches(file, bound.input_columns, form, bound.attributes):
+        for batch in reading(file, bound.input_columns, form, bound.attributes):
             rows = classify(from_ipc(batch.ipc), bound, source=file.name).rows
             if FAULT_COLUMN in rows.schema.names:
                 rows = rows.filter(rows.column(FAULT_COLUMN).is_null())

@@ -34,6 +34,7 @@ from kanonflow.pipelines.chains.chain_record import (
     ChainAsked,
     chain_of,
     chain_record,
+    place_after,
     refuse_other_epoch,
 )
 from kanonflow.pipelines.chains.continued_run import (
@@ -54,6 +55,15 @@ from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
 from kanonflow.pipelines.chains.run_identity import copy_words, identity_record, original_of
+from kanonflow.pipelines.chains.shards_record import (
+    PLAN,
+    begin_shards,
+    plan_note,
+    plan_record,
+    refuse_another_plan,
+    remove_shards,
+)
+from kanonflow.pipelines.chains.split_cohorts import Splitting
 from kanonflow.pipelines.run_records.beginning import (
     Beginning,
     Found,
@@ -75,6 +85,7 @@ from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.shards.shard_plan import ShardPlan
 from kanonflow.transforms.sinks.divided_people import forget_divided_people
 from kanonflow.transforms.sinks.sinks import (
     make_output_directories,
@@ -154,6 +165,7 @@ def open_run_directory(
     release_format: ReleaseFormat = ReleaseFormat.AVRO,
     asked: ChainAsked = NOTHING_ASKED,
     people: PeopleFile | None = None,
+    plan: ShardPlan | None = None,
 ) -> Iterator[RunDirectory]:
     """Prepare ``output`` for a run, and keep other processes of this machine out until the run ends.
 
@@ -174,6 +186,7 @@ def open_run_directory(
             that continues another has an output of its own, and may have another format.
         asked: what is asked of the run in its chain (``chain_record``).
         people: who is known from the start; None: nobody by a file.
+        plan: of shards; None: no partition is cut.
 
     Raises:
         RunDirectoryError: another run's releases are there; the run to resume differs in policy, input,
@@ -200,6 +213,9 @@ def open_run_directory(
     if continues is not None and begins is Beginning.CONTINUE:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
         earlier = _earlier_run(continues, output, policy, bound, continuing)
+        refuse_another_plan(earlier.directory, earlier.record, plan, place_after(earlier.record))
+    elif record is None and plan is not None:
+        plan.refuse_first()
     run = _Run(output, policy, inputs, stream, previous, bound, continuing, asked, record, earlier)
     fed = _fed(record, earlier, inputs, stream)
     strangers = _prepare(output, policy, begins)
@@ -221,7 +237,8 @@ def open_run_directory(
         this |= says
         notes += told_of_input
         if policy.promise.epochs:
-            epoch, continued, lasting, told_of_epoch = _lasting(run)
+            splitting = None if bound is None else Splitting(plan, bound, secret, chain.place)
+            epoch, continued, lasting, told_of_epoch = _lasting(run, splitting)
             this |= lasting
             notes += told_of_epoch
         elif earlier is not None:
@@ -230,12 +247,17 @@ def open_run_directory(
         this |= _of_feed(run, elsewhere=elsewhere)
         if people is not None:
             this |= {PEOPLE_FILE: read_before.keyed(people.record, secret)}
+        this |= plan_record(plan)
+        notes += () if plan is None else (plan_note(plan),)
         if record is not None:
             notes += _resumed(run, record, this)
         else:
             remove_expected(output)
+            remove_shards(output)
         if record is None and people is not None and bound is not None:
-            notes += write_expected(output, people, bound, secret, epoch, chain.place)
+            notes += write_expected(output, people, bound, secret, epoch, chain.place, plan)
+        if record is None and plan is not None and bound is not None:
+            begin_shards(output, plan, bound, secret)
         told_before = {name: there[name] for name in _KEPT if there is not None and name in there}
         write_record(restricted, this | told_before)
         _remove_leftovers(output)
@@ -351,11 +373,11 @@ def _in_chain(
     return says, notes
 
 
-def _lasting(run: _Run) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
+def _lasting(run: _Run, splitting: Splitting | None) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
     """Of cohorts that last: the epoch, whether it began with the cohorts of another run, what run.json says of it, and
-    what the user is told."""
+    what the user is told. splitting: which shards are split in between."""
     record, earlier, bound = run.record, run.earlier, run.bound
-    epoch, continued, told = _begin_epoch(run.output, record, earlier, run.asked)
+    epoch, continued, told = _begin_epoch(run.output, record, earlier, run.asked, splitting)
     says: dict[str, Any] = {"epoch": epoch_text(epoch)}
     if record is not None and "cohorts" in record:
         if told_type := resumed_type(record["cohorts"], bound):
@@ -428,7 +450,11 @@ def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | No
 
 
 def _begin_epoch(
-    output: str, record: Mapping[str, Any] | None, earlier: EarlierRun | None, asked: ChainAsked
+    output: str,
+    record: Mapping[str, Any] | None,
+    earlier: EarlierRun | None,
+    asked: ChainAsked,
+    splitting: Splitting | None,
 ) -> tuple[int, bool, tuple[str, ...]]:
     """The epoch of a run, whether it began with the cohorts of another, and what to tell the user.
 
@@ -442,7 +468,7 @@ def _begin_epoch(
         refuse_cohorts(output)
         return draw_epoch() if asked.epoch is None else asked.epoch, False, (_EPOCH_BEGINS,)
     refuse_other_epoch(asked, earlier.epoch)
-    copied = copy_cohorts(earlier, output)
+    copied = copy_cohorts(earlier, output, splitting)
     continue_once(earlier, output)
     return earlier.epoch, True, copied_notes(earlier, copied)
 
@@ -573,6 +599,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
         )
     if there.get(PEOPLE_FILE, {}).get("content") != this.get(PEOPLE_FILE, {}).get("content"):
         differences.append("the file of people (people) is another one, or has other content")
+    if there.get(PLAN) != this.get(PLAN):
+        differences.append("the plan of shards (--plan) is another one")
     if there.get("sink", this.get("sink")) != this.get("sink"):
         differences.append("the releases went to another place")
     if not same_files(there.get("input"), this["input"]):

@@ -21,16 +21,24 @@ from apache_beam.transforms.window import GlobalWindows
 
 from kanonflow.pipelines.chains.chain_record import ChainAsked
 from kanonflow.pipelines.chains.continued_run import refuse_second_successor
+from kanonflow.pipelines.chains.shards_record import (
+    asked_plan,
+    known_shards,
+    refuse_other_people,
+    stored_plan,
+)
 from kanonflow.pipelines.feeds.bounded_source import ReadBatches
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.latest_window import latest_window_end
 from kanonflow.pipelines.feeds.polled_source import PolledRows
+from kanonflow.pipelines.feeds.read_files import ReadOnce
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.options.options import DEFAULT_RUNNER, OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.pipelines.run_records.run_directory import RunDirectory
+from kanonflow.pipelines.runs.beam_costs import user_metrics_alone
 from kanonflow.pipelines.runs.dataflow_jobs import check_runner, is_dataflow, only_submits
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd, end_file
 from kanonflow.pipelines.runs.files_of_streams import refuse_read_files
@@ -75,6 +83,8 @@ from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
 from kanonflow.transforms.roster.first_partitions import DividedPeopleError
 from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.shards.known_shards import NOBODY, KnownShards, PlanSource
+from kanonflow.transforms.shards.shard_plan import ShardPlan
 from kanonflow.transforms.sinks.divided_people import WriteDividedPeople, divided_people
 from kanonflow.transforms.sinks.durable_boundary import (
     Marked,
@@ -94,6 +104,7 @@ from kanonflow.transforms.sinks.sinks import (
     restricted_directory,
 )
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.expected_people import PeopleFile
 from kanonflow.transforms.windows.state_bytes import StateTooLargeError
 
 _TOLD = (InputError, ReleaseConflictError, OlderStateError, DividedPeopleError, StateTooLargeError)
@@ -146,12 +157,16 @@ def anonymize_files(
     refuse_shared_secret((source_of_secret, *replaced), (file.path for file in files))
     # Before anything is there: neither can be taken back once a release is out.
     people = read_people(bound, options.policy, recorded_file)
-    proposed = refuse_misfits(files, bound, csv, ", ".join(patterns))
+    plan = plan_of_run(options, bound, people)
+    # They all look at the same rows, before the run reads them.
+    reading = ReadOnce()
+    proposed = refuse_misfits(files, bound, csv, ", ".join(patterns), reading)
     compile_first(bound, terminal, here=not is_dataflow(options.runner), quiet=options.quiet)
-    measured = measure_payload(files, bound, csv)
+    measured = measure_payload(files, bound, csv, reading)
     if not options.quiet and measured.line:
         tell(measured.line, terminal)
-    contents = with_rows(input_contents(files), bound, csv)
+    contents = with_rows(input_contents(files), bound, csv, reading)
+    del reading
     if policy.event_id is None:
         refuse_twice(
             contents,
@@ -166,7 +181,7 @@ def anonymize_files(
         options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
     )
     with open_release_directory(
-        options, policy, records, secret, previous, bound, continuing, asked, people
+        options, policy, records, secret, previous, bound, continuing, asked, people, plan
     ) as directory:
         for note in directory.notes:
             tell(note, terminal)
@@ -185,6 +200,8 @@ def anonymize_files(
             chain=directory.chain,
             known_people=known_people(as_workers_see(options.output), policy, shipped),
             verdict=measured.check,
+            plan=stored_plan(as_workers_see(options.output), plan),
+            shards=known_shards(as_workers_see(options.output), plan),
         )
         connect(
             pipeline,
@@ -208,6 +225,7 @@ def anonymize_files(
         with (
             beam_log(options.output),
             workers_in_this_process(pipeline.options),
+            user_metrics_alone(),
             progress(Path(metrics_folder), terminal, quiet=options.quiet or not is_local(metrics_folder)),
         ):
             counters = run_to_end(pipeline, options.output)
@@ -283,6 +301,8 @@ def kanonymize(
     on_unfit: Callable[[LastRows], None] | None = None,
     verdict: CheckRecord | None = None,
     on_measured: Callable[[PayloadRisks], None] | None = None,
+    plan: PlanSource | None = None,
+    shards: KnownShards = NOBODY,
 ) -> beam.PTransform:
     """The transform that the job is about. bound: its solver was checked."""
     from kanonflow.transforms.anonymize import KAnonymize
@@ -301,7 +321,25 @@ def kanonymize(
         on_unfit=on_unfit,
         verdict=verdict,
         on_measured=on_measured,
+        plan=plan,
+        shards=shards,
     )
+
+
+def plan_of_run(options: RunOptions, bound: BoundPolicy, people: PeopleFile | None) -> ShardPlan | None:
+    """The plan of shards that a run goes by; None: no partition is cut.
+
+    Raises PlanError: it cannot be read, is of another policy, or was made from others than begin with it.
+    """
+    asked = asked_plan(options.plan, options.output, options.continues, resume=options.resume)
+    if asked is None:
+        return None
+    plan, source = asked
+    plan.refuse_other_policy(bound, source)
+    if options.continues is None and not options.resume:
+        plan.refuse_first()
+        refuse_other_people(plan, source, bound, people)
+    return plan
 
 
 def continued_cohorts(directory: RunDirectory, bound: BoundPolicy) -> ContinuedCohorts | None:

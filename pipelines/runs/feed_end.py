@@ -17,7 +17,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.typehints.decorators import no_annotations
 
-from kanonflow.pipelines.flink.begin_once import BeginOnce
+from kanonflow.transforms.begin_once import BeginOnce
 from kanonflow.transforms.files.create_if_absent import create_if_absent
 from kanonflow.transforms.sinks.sinks import restricted_directory
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.pipelines.fit.input_fit import RunMisfitError
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
 from kanonflow.pipelines.risks.payload_sample import read_sample
@@ -25,13 +26,13 @@ from kanonflow.transforms.risks.payload_risks import PayloadRisks, payload_risks
 
 
 def refuse_misfits(
-    files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, source: str
+    files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, source: str, reading: Reading = read_batches
 ) -> dict[str, str]:
     """By field, what of the policy would read the values of the sample that do not fit.
 
     Raises RunMisfitError if more of the sample does not fit than the policy lets pass.
     """
-    fit = sampled_fit(files, bound, csv)
+    fit = sampled_fit(files, bound, csv, reading)
     refusal = refused_input(fit, files, csv, source, RunMisfitError)
     if refusal is not None:
         raise refusal
@@ -49,7 +50,9 @@ class Measured(NamedTuple):
     check: CheckRecord | None = None
 
 
-def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm) -> Measured:
+def measure_payload(
+    files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm, reading: Reading = read_batches
+) -> Measured:
     """What the payload tells beside its values.
 
     Of policies in which every risk is accepted nothing is. Raises PayloadRiskError: a field is above its limit.
@@ -57,7 +60,7 @@ def measure_payload(files: Sequence[InputFile], bound: BoundPolicy, csv: CsvForm
     if all(field.accept_risk is not None for field in bound.policy.payload):
         return Measured("")
     begin = time.perf_counter()
-    risks = payload_risks(read_sample(files, bound, csv), bound)
+    risks = payload_risks(read_sample(files, bound, csv, reading=reading), bound)
     refusal = risks.refusal(bound.policy.name)
     if refusal is not None:
         raise refusal

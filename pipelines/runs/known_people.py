@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import apache_beam as beam
-import numpy as np
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.typehints.decorators import no_annotations
 
-from kanonflow.pipelines.flink.begin_once import BeginOnce
+from kanonflow.pipelines.chains.people_of_output import carried, entered, expected
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.files.create_if_absent import read_whole
-from kanonflow.transforms.lineage.committed_rosters import CARRIED, EXPECTED, PEOPLE, cohorts_directory
-from kanonflow.transforms.release.cohorts import people_in
-from kanonflow.transforms.roster.cohort_files import people_of_file
+from kanonflow.transforms.begin_once import BeginOnce
 from kanonflow.transforms.secret.seeds import SecretSource, people_key
-from kanonflow.transforms.windows.chain import carried_from_bytes
 
 
 def known_people(output: str, policy: Policy, secret: SecretSource) -> KnownPeople | None:
@@ -25,7 +19,8 @@ def known_people(output: str, policy: Policy, secret: SecretSource) -> KnownPeop
 
 
 class KnownPeople(beam.PTransform):
-    """PBegin -> (partition key, digests, uint64 little-endian), for each segment of the rosters of an output.
+    """PBegin -> (key of a partition or shard, digests, uint64 little-endian), for each segment of the rosters of an
+    output.
 
     Of a run that continues another these are the people whom it began with, and who waited for an intake there or had
     rows in a window that was not over; of one with a file of people those whom that names; of one that goes on, and
@@ -48,9 +43,8 @@ class _ReadPeople(beam.DoFn):
         self._output = output
 
     def process(self, element: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for path in _files(self._output, f"*{PEOPLE}"):
-            folder = FileSystems.split(FileSystems.split(path)[0])[1]
-            yield bytes.fromhex(folder), people_of_file(read_whole(path)).astype("<u8").tobytes()
+        for key, people in entered(self._output):
+            yield key, people.astype("<u8").tobytes()
 
 
 class _ReadCarried(beam.DoFn):
@@ -65,18 +59,6 @@ class _ReadCarried(beam.DoFn):
         self._key = people_key(self._source.resolve())
 
     def process(self, element: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for path in (*_files(self._output, CARRIED), *_files(self._output, EXPECTED)):
-            state = carried_from_bytes(read_whole(path))
-            tables = [batch.rows for batch in state.batches]
-            if state.warm.waiting is not None:
-                tables.append(state.warm.waiting)
-            people = [people_in(table.column(self._field), self._key)[1] for table in tables]
-            if state.warm.roster is not None:
-                people.append(state.warm.roster.pool.people)
-            if people:
-                yield state.partition, np.concatenate(people).astype("<u8").tobytes()
-
-
-def _files(output: str, name: str) -> list[str]:
-    pattern = FileSystems.join(cohorts_directory(output), "*", name)
-    return [match.path for match in FileSystems.match([pattern])[0].metadata_list]
+        asked = self._output, self._field, self._key
+        for key, people in (*carried(*asked), *expected(*asked)):
+            yield key, people.astype("<u8").tobytes()

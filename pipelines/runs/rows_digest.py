@@ -7,14 +7,14 @@ digests, a file's is the sum of its rows', modulo 2^64. It is no checksum agains
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.pipelines.runs.input_content import InputContent
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_columns import read_column
@@ -24,30 +24,32 @@ from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.rows.classify import one_array
-from kanonflow.transforms.rows.elements import from_ipc
+from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 
 MOST_BYTES = 1 << 30
 """Of larger files, and of those elsewhere, rows are not looked at before the run: 3 s of processor time a million."""
+_PIECE_ROWS = 65_536
 
 
-def with_rows(contents: Sequence[InputContent], bound: BoundPolicy, csv: CsvForm) -> tuple[InputContent, ...]:
+def with_rows(
+    contents: Sequence[InputContent], bound: BoundPolicy, csv: CsvForm, reading: Reading = read_batches
+) -> tuple[InputContent, ...]:
     """The same with digests of their rows, where the policy has no event id by which each row is known."""
     if bound.policy.event_id is not None:
         return tuple(contents)
     return tuple(
-        replace(each, rows=_rows_digest(each, bound, csv))
+        replace(each, rows=_rows_digest(each, bound, csv, reading))
         if is_local(each.file.path) and each.file.size <= MOST_BYTES
         else each
         for each in contents
     )
 
 
-def _rows_digest(content: InputContent, bound: BoundPolicy, csv: CsvForm) -> str | None:
+def _rows_digest(content: InputContent, bound: BoundPolicy, csv: CsvForm, reading: Reading) -> str | None:
     """None: it has no rows, or cannot be read, which the run will say."""
     total, count = 0, 0
     try:
-        for batch in read_batches(content.file, bound.input_columns, csv):
-            table = from_ipc(batch.ipc)
+        for table in _tables(reading(content.file, bound.input_columns, csv)):
             rows = np.zeros(table.num_rows, dtype=np.uint64)
             for column in bound.columns:
                 rows += _cells(column, one_array(table.column(column.name)))
@@ -58,8 +60,24 @@ def _rows_digest(content: InputContent, bound: BoundPolicy, csv: CsvForm) -> str
     return f"{count}:{total:016x}" if count else None
 
 
+def _tables(batches: Iterable[RawBatch]) -> Iterator[pa.Table]:
+    """The file in large pieces: what repeats in one is read once."""
+    parts: list[pa.Table] = []
+    for batch in batches:
+        parts.append(from_ipc(batch.ipc))
+        if sum(part.num_rows for part in parts) >= _PIECE_ROWS:
+            yield pa.concat_tables(parts)
+            parts = []
+    if parts:
+        yield pa.concat_tables(parts)
+
+
 def _cells(column: BoundColumn, raw: pa.Array) -> NDArray[np.uint64]:
-    """A digest of each cell, uint64 (n,): one for each value, whatever way it was written in."""
+    """A digest of each cell, uint64 (n,): one for each value, whatever way it was written in. O(distinct cells)."""
+    if column.from_text:
+        coded = raw.dictionary_encode(null_encoding="encode")
+        if 2 * len(coded.dictionary) < len(raw):
+            return _cells(column, coded.dictionary)[np.asarray(coded.indices)]
     values, _ = read_column(column, raw, None)
     encoded = render_text(values).dictionary_encode(null_encoding="encode")
     digests = person_digests(

@@ -36,6 +36,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.create_if_absent import is_local
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.shards.shard_plan import ShardPlan
 from kanonflow.transforms.sinks.sinks import restricted_directory
 from kanonflow.transforms.windows.expected_people import PeopleFile
 
@@ -82,6 +83,7 @@ def open_release_directory(
     continuing: ContinuingInput | None = None,
     asked: ChainAsked = NOTHING_ASKED,
     people: PeopleFile | None = None,
+    plan: ShardPlan | None = None,
 ) -> Iterator[RunDirectory]:
     """``open_run_directory`` of a run over files; of a second release it is recorded in both directories.
 
@@ -107,6 +109,7 @@ def open_release_directory(
                 release_format=options.release_format,
                 asked=asked,
                 people=people,
+                plan=plan,
             )
         )
         if first is not None:

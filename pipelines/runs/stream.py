@@ -24,6 +24,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineState
 
 from kanonflow.pipelines.chains.chain_record import ChainAsked
+from kanonflow.pipelines.chains.shards_record import known_shards, stored_plan
 from kanonflow.pipelines.feeds.polled_source import ReadPolled
 from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.flink.failures import restore_refusal
@@ -50,6 +51,7 @@ from kanonflow.pipelines.runs.anonymize_files import (
     given_secret,
     kanonymize,
     make_pipeline,
+    plan_of_run,
     recorded_file,
     refuse_second_continuation,
     run_failure,
@@ -177,6 +179,7 @@ def stream_feed(
     feed = source.open(policy)
     bound = bind(policy, feed.schema.columns, text=feed.schema.text, csv=feed.schema.csv, source=str(source))
     people = read_people(bound, options.policy, recorded_file)
+    plan = plan_of_run(options, bound, people)
     source_of_secret, replaced = given_secret(options), previous_sources(options.previous_secrets)
     form = with_delimiter(policy.csv, source.delimiter if isinstance(source, DirectoryFeed) else None)
     folder = source.path if isinstance(source, DirectoryFeed) else None
@@ -213,6 +216,7 @@ def stream_feed(
                 release_format=options.release_format,
                 asked=ChainAsked(epoch=options.epoch),
                 people=people,
+                plan=plan,
             )
         )
         for note in (*directory.notes, *source.begins(directory.begins)):
@@ -243,6 +247,8 @@ def stream_feed(
                 on_unfit=EndOnRejected(seen, bound) if options.end_on_rejected else None,
                 verdict=check,
                 on_measured=KeepMeasured(seen, policy),
+                plan=stored_plan(seen, plan),
+                shards=known_shards(seen, plan),
             ),
             bound,
             options.output,

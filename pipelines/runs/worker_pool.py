@@ -43,8 +43,8 @@ from apache_beam.runners.worker.worker_pool_main import (
 )
 
 from kanonflow.pipelines.options.beam_version import need_tested_beam
+from kanonflow.pipelines.runs.beam_costs import light_state_sizes
 from kanonflow.pipelines.runs.forked_worker import IMPORTED, run_worker
-from kanonflow.pipelines.runs.state_sizes import light_state_sizes
 
 LOOPBACK = "127.0.0.1"
 _REQUESTS = 16
@@ -218,7 +218,7 @@ def workers_in_this_process(options: PipelineOptions) -> Iterator[None]:
     """Where options say that this process is the worker (LOOPBACK), be one on loopback alone; else nothing.
 
     The options then name its address, so that Beam starts none of its own, which listens on every interface. State that
-    this process caches, also for a runner of its own, is weighed at little cost (``state_sizes``).
+    this process caches, also for a runner of its own, is weighed at little cost (``beam_costs``).
     """
     with light_state_sizes():
         portable = options.view_as(PortableOptions)

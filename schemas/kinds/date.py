@@ -339,7 +339,9 @@ class DateKind(Ranges):
         dates = tuple(found for found in map(read_date, value) if found is not None)
         if len(dates) == len(value) == 2:
             return dates  # type: ignore[return-value]
-        mistakes.append(f"{where}domain: must be [first, last], two ISO dates such as 1930-01-01")
+        mistakes.append(
+            f"{where}domain: must be [first, last], two ISO dates of the calendar, such as 1930-01-01"
+        )
         return None
 
     def rules_of_domain(self, where: str, domain: Domain) -> Iterator[str]:

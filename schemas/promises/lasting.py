@@ -145,6 +145,10 @@ class Lasting(Promise):
             return
         own = policy.promise is self
         size = policy.cohort_size or policy.k
+        if own and policy.split_by:
+            yield Alternative(
+                "not split", {"split_by": None}, "the same, with one release a window: no split_by"
+            )
         for people in (size, 2 * size):
             change: dict[str, Any] = {} if own else {"protect": None, "cohort": self.cohort}
             if people != size:

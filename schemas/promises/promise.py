@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from kanonflow.schemas.policy_parts import PolicyParts
 
-OF_LASTING = ("cohort_size", "intake", "intake_share", "max_outdated", "people")
+OF_LASTING = ("cohort_size", "intake", "intake_share", "max_outdated", "split_by", "people")
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (
     "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
@@ -31,7 +31,7 @@ _FOR_ALL = (
 
 def left_out(policy: PolicyParts) -> dict[str, None]:
     """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
-    said = (OF_LASTING[-1],) if policy.people is not None else ()
+    said = tuple(key for key in OF_LASTING[-2:] if getattr(policy, key))
     return dict.fromkeys((*OF_LASTING[:3], *said))
 
 
@@ -53,6 +53,7 @@ class Promise(ABC):
     an epoch, which they name; then who came once is known for good, and runs go on from each other.
     members: of ``OF_LASTING``, those that such a policy has. group_columns: columns of a release, of type long, that
     name the group of each row. evidence: whether it is proved, or tested.
+    no_plan: why partitions cannot be cut into shards by a plan, in words; None: they can.
     candidates, over_releases: words of a page, for the people of whom a person's rows are, and for what several
     releases leave of them.
     """
@@ -71,6 +72,7 @@ class Promise(ABC):
         " diversity, closeness, and every measure of risk and of readers."
     )
     over_releases: ClassVar[str] = "over five releases, not promised"
+    no_plan: ClassVar[str | None] = None
 
     @abstractmethod
     def said(self, k: int) -> str:
@@ -109,7 +111,7 @@ class Promise(ABC):
     def rules(self, policy: PolicyParts) -> Iterator[str]:
         """Mistakes in what such a policy says, beside those of any policy."""
         for key in OF_LASTING:
-            if key not in self.members and getattr(policy, key) is not None:
+            if key not in self.members and getattr(policy, key) not in (None, ()):
                 yield f"{key}: belongs to cohort: lasting; leave it out, or say cohort: lasting"
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:

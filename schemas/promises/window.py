@@ -13,6 +13,10 @@ class Window(Promise):
 
     protect, cohort = "individual", "window"
     candidates = "By person: people of its class, in one release"
+    no_plan = (
+        "With cohort: window rows of a person may have other values within a window, and he would be in two of its"
+        " shards; max_window_rows parts such a window"
+    )
 
     def said(self, k: int) -> str:
         """As of ``Promise``."""

@@ -89,8 +89,7 @@ class Pivot:
         if digests is None:
             left[equal[: equal.size * self.first // self.equal]] = True
         else:
-            drawn = _mixed(digests[equal] + np.uint64(self.node)) >> np.uint64(11)
-            left[equal] = drawn * self.equal < float(self.first) * 2.0**53
+            left[equal] = are_first(digests[equal], self.first, self.equal, self.node)
         return left
 
 
@@ -224,24 +223,35 @@ def even_sample(table: Table, size: int) -> NDArray[np.int64]:
     return rows
 
 
-def make_cut(table: Table, rows: NDArray[np.int64], cohorts: NDArray[np.int64], pieces: int) -> TreeCut:
+def make_cut(
+    table: Table,
+    rows: NDArray[np.int64],
+    cohorts: NDArray[np.int64],
+    pieces: int,
+    *,
+    cells: bool = True,
+    tests: bool = True,
+    part_equal: bool = True,
+) -> TreeCut:
     """A cut of these people into ``pieces``, or nearly as many where cells are packed whole.
 
     table: n people, a row each. rows: int64 (s,), a sample of them. cohorts: int64 (s,), labels of the sample founded
-    by itself.
+    by itself. cells: whether dear categories are cut first. tests: whether what is too large is cut by tests, and not
+    in lexicographic order alone. part_equal: whether people who are equal may part.
 
     Postcondition: each piece has at least ``LEAST`` and at most ``ROOM`` of n / pieces people, as long as a share is
-    ten people or more. O(n d log(thresholds) log(pieces)).
+    ten people or more, and equal ones may part; where these may not, a piece that has many of them is larger, and there
+    are fewer. O(n d log(thresholds) log(pieces)).
     """
     people = Points.of(table)
     bounds = _Bounds.of(people.size, pieces)
     _, labels = np.unique(cohorts, return_inverse=True)
     sample = Points(people.numeric[rows], people.categorical[rows])
     prices = _prices(table)
-    dear = _dear(sample, labels, table, prices)
-    cells, of_person = _cells(people, dear)
-    sizes = np.bincount(of_person, minlength=len(cells))
-    growing = _Growing(people, sample, labels, bounds, [])
+    dear = _dear(sample, labels, table, prices) if cells else ()
+    here, of_person = _cells(people, dear)
+    sizes = np.bincount(of_person, minlength=len(here))
+    growing = _Growing(people, sample, labels, bounds, [], tests, part_equal)
     roots: list[int] = []
     for group in _packed(sizes, bounds):
         chosen = np.flatnonzero((of_person >= group.start) & (of_person < group.stop))
@@ -251,7 +261,7 @@ def make_cut(table: Table, rows: NDArray[np.int64], cohorts: NDArray[np.int64], 
     return TreeCut(
         columns=dear,
         prices=tuple(float(prices[column]) for column in dear),
-        cells=tuple(tuple(map(int, cell)) for cell in cells),
+        cells=tuple(tuple(map(int, cell)) for cell in here),
         roots=tuple(roots),
         nodes=tuple(growing.nodes),
         pieces=sum(node.test is None for node in growing.nodes),
@@ -335,13 +345,18 @@ class _Best(NamedTuple):
 
 @dataclass(frozen=True)
 class _Growing:
-    """Trees as they grow. labels: int64 (s,), the cohort of each of the sample. nodes: of all trees so far."""
+    """Trees as they grow. labels: int64 (s,), the cohort of each of the sample. nodes: of all trees so far.
+
+    tests: whether there are others than pivots. part_equal: whether pivots part equal people.
+    """
 
     people: Points
     sample: Points
     labels: NDArray[np.int64]
     bounds: _Bounds
     nodes: list[Node]
+    tests: bool = True
+    part_equal: bool = True
 
     def grow(self, chosen: NDArray[np.int64], of_sample: NDArray[np.int64], pieces: int) -> int:
         """The root of a tree that cuts some people into so many pieces, numbered from left to right."""
@@ -351,13 +366,13 @@ class _Growing:
         open_nodes = [(root, chosen, of_sample, pieces)]
         while open_nodes:
             number, own, its_sample, count = open_nodes.pop()
-            if count == 1:
+            people, sample = self.people.take(own), self.sample.take(its_sample)
+            cut = self._cut(people, sample, self.labels[its_sample], count, number) if count > 1 else None
+            if cut is None:
                 self.nodes[number] = Node(piece=piece)
                 piece += 1
                 continue
-            people, sample = self.people.take(own), self.sample.take(its_sample)
-            best = self._best(people, sample, self.labels[its_sample], count)
-            test, share = (best.test, best.left) if best else (_pivot(people, count, number), count // 2)
+            test, share = cut
             left, seen = test.goes_left(people, None), test.goes_left(sample, None)
             first = len(self.nodes)
             self.nodes.extend([Node(), Node()])
@@ -368,9 +383,19 @@ class _Growing:
             ]
         return root
 
+    def _cut(
+        self, people: Points, sample: Points, labels: NDArray[np.int64], count: int, number: int
+    ) -> tuple[Test, int] | None:
+        """The test of a node, and how many of its pieces are on the left of it; None: it is one piece."""
+        if best := self._best(people, sample, labels, count):
+            return best.test, best.left
+        if self.part_equal:
+            return _pivot(people, count, number), count // 2
+        return _border(people, count, number, max(self.bounds.least, 1))
+
     def _best(self, people: Points, sample: Points, labels: NDArray[np.int64], count: int) -> _Best | None:
         """The test that parts the fewest of the sample from their cohort per bit; None where none leaves room."""
-        if sample.size == 0:
+        if sample.size == 0 or not self.tests:
             return None
         _, labels, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         best: _Best | None = None
@@ -489,7 +514,36 @@ def _pivot(people: Points, count: int, node: int) -> Pivot:
     return Pivot(tuple(columns), values, left - before, int(equal.sum()), node)
 
 
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _border(people: Points, count: int, node: int, least: int) -> tuple[Pivot, int] | None:
+    """The cut between two values that is nearest to the one of ``_pivot``, and how many shares are on its left.
+
+    None: there is none with ``least`` people on each side.
+    """
+    columns, order = people.columns, people.order()
+    other = np.zeros(max(people.size - 1, 0), dtype=np.bool_)
+    for column in columns:
+        own = people.column(column)[order]
+        other |= own[1:] != own[:-1]
+    ends = np.flatnonzero(other) + 1
+    ends = ends[(ends >= least) & (ends <= people.size - least)]
+    if not ends.size:
+        return None
+    left = int(ends[np.argmin(np.abs(ends - people.size * (count // 2) / count))])
+    values = tuple(people.column(column)[order[left - 1]].item() for column in columns)
+    share = min(max(round(left * count / people.size), 1), count - 1)
+    return Pivot(tuple(columns), values, 1, 1, node), share
+
+
+def are_first(digests: NDArray[np.uint64], first: int, equal: int, node: int) -> NDArray[np.bool_]:
+    """Which of ``equal`` people, told by their digests, are the ``first`` at a node, about so many: bool (n,).
+
+    In whole numbers of a share of 2**53: a product of a word with ``equal`` would not fit one where 2,048 are equal.
+    """
+    drawn = mixed_words(digests + np.uint64(node)) >> np.uint64(11)
+    return drawn < np.uint64(-(-(first << 53) // equal))
+
+
+def mixed_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Each word's bits mixed."""
     words = (words + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

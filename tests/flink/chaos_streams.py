@@ -103,6 +103,7 @@ class Stream:
         self._parallelism = parallelism
         self._seen: dict[str, int] = {}
         self._checkpoint: str | None = None
+        self._plan: tuple[str, ...] = ()
 
     def begin(self, *flags: str) -> None:
         """Submit the job and wait until it runs."""
@@ -195,10 +196,7 @@ class Stream:
         """Release the same rows as files at once; the output."""
         rows = [*self.rows, *self.poison]
         folder.mkdir(parents=True)
-        with (folder / "feed.csv").open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        write_rows(folder / "feed.csv", rows)
         command = [
             "anonymize",
             "--quiet",
@@ -207,17 +205,37 @@ class Stream:
             "--input",
             str(folder / "feed.csv"),
         ]
-        command += ["--output", str(folder / "out"), "--secret-file", str(self.run.secret)]
+        command += ["--output", str(folder / "out"), "--secret-file", str(self.run.secret), *self._plan]
         run_command(command, folder / "batch.log")
         return folder / "out"
 
 
 class DirectoryStream(Stream):
-    """Files arrive, files come out; two partitions, solved by two workers."""
+    """Files arrive, files come out; two partitions, solved by two workers. Where cohorts last, half of the people are
+    known from the start, and a plan cuts each partition into two shards; the others wait for theirs in the route."""
 
     def __init__(self, cluster: SessionCluster, folder: Path, seed: int, cohort: str) -> None:
-        run = StreamRun(cluster, folder, policy_text=policy_text(partition_by=["town"], cohort=cohort))
+        lasts = cohort == "lasting"
+        head: dict[str, Any] = {"partition_by": ["town"], "cohort": cohort}
+        run = StreamRun(
+            cluster, folder, policy_text=policy_text(**head | ({"people": "people.csv"} if lasts else {}))
+        )
         super().__init__("directory", run, seed, ("Bonn", "Kiel"), (), parallelism=2)
+        if lasts:
+            self._plan = self._start = ("--plan", str(self._planned()))
+
+    def _planned(self) -> Path:
+        """People and plan, as files."""
+        folder = self.run.folder
+        known = [row(0, who, 0) for who in range(0, PEOPLE, 2)] + [
+            row(0, who, 0) for who in range(1, PEOPLE, 4)
+        ]
+        write_rows(folder / "people.csv", [each | {"town": self._town(each)} for each in known])
+        write_rows(folder / "sample.csv", known[:1])
+        given = ["plan", "--policy", str(self.run.policy), "--input", str(folder / "sample.csv")]
+        given += ["--shards", "2", "--accept-small", "--output", str(folder / "plan.json")]
+        run_command(given, folder / "plan.log")
+        return folder / "plan.json"
 
     def send(self, rows: Sequence[Row]) -> None:
         self.run.put(rows)
@@ -300,6 +318,14 @@ class TopicStream(Stream):
                 fastavro.schemaless_writer(out, parsed, record)
                 plain.append(out.getvalue())
         return rows_digest(plain, schema).encode()
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """As CSV."""
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _rows_of(folder: Path) -> dict[str, list[Any]]:

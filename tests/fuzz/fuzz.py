@@ -1,17 +1,20 @@
 """``python -m tests.fuzz.fuzz [TARGET...]``: each target under a coverage-guided fuzzer (atheris, libFuzzer).
 
-A process a target, with limits of memory and of time for one input. What it stops at lies in ``.fuzz/found``. With
-``--keep`` some of what led through other code is added to the corpus.
+A process a target, with limits of memory and of time for one input. What it stops at lies in ``.fuzz/found``: what an
+error of Python came from, written here, for libFuzzer does not write that of every one. With ``--keep`` some of what
+led through other code is added to the corpus.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +33,8 @@ INSTRUMENTED += (
     "kanonflow.transforms.roster",
     "yaml",
     "json",
+    "openpyxl.reader",
+    "openpyxl.worksheet",
 )
 
 
@@ -39,8 +44,24 @@ def fuzz(target: str, arguments: list[str]) -> None:
 
     with atheris.instrument_imports(include=list(INSTRUMENTED)):
         from tests.fuzz.targets import TARGETS
-    atheris.Setup([sys.argv[0], *arguments], TARGETS[target])
+    atheris.Setup([sys.argv[0], *arguments], written_if_raised(target, TARGETS[target]))
     atheris.Fuzz()
+
+
+def written_if_raised(
+    target: str, read: Callable[[bytes], None], folder: Path = FOUND
+) -> Callable[[bytes], None]:
+    """The same reader, which writes the bytes that an error comes from."""
+
+    def read_bytes(data: bytes) -> None:
+        try:
+            read(data)
+        except Exception:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{target}-raised-{hashlib.sha1(data).hexdigest()}").write_bytes(data)
+            raise
+
+    return read_bytes
 
 
 def run(target: str, seconds: int, keep: bool, seed: int) -> bool:

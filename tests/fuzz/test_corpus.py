@@ -1,9 +1,11 @@
 """What a fuzzer came to is read again: only errors that are named come out, and nothing grows."""
 
 import resource
+from pathlib import Path
 
 import pytest
 
+from tests.fuzz.fuzz import written_if_raised
 from tests.fuzz.targets import TARGETS, corpus
 
 
@@ -29,3 +31,20 @@ def test_reading_again_and_again_takes_no_more_memory(name: str) -> None:
         for data in inputs:
             TARGETS[name](data)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024
+
+
+def test_what_an_error_came_from_is_written(tmp_path: Path) -> None:
+    """By ourselves, byte for byte, and the error goes on; nothing is written of what was read."""
+
+    def read(data: bytes) -> None:
+        if data == b"\0wrong\n":
+            raise KeyError
+
+    watched = written_if_raised("csv", read, tmp_path / "found")
+    watched(b"right")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(KeyError):
+        watched(b"\0wrong\n")
+    (written,) = (tmp_path / "found").iterdir()
+    assert written.name.startswith("csv-raised-")
+    assert written.read_bytes() == b"\0wrong\n"

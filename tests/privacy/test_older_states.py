@@ -35,7 +35,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 State = tuple[int, dict[bytes, Cells], int | None]
 """Which batch comes next, the state of each key, the watermark."""
-FEEDS = 50
+FEEDS = 20
 HOURS = 6
 
 
@@ -135,7 +135,7 @@ def attacked(feed: int, shape: str, output: Path, judged: bool) -> World:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_row_is_in_two_releases_after_restarts_from_older_states(tmp_path: Path, shape: str) -> None:
-    """50 feeds a shape, three restarts each, with and without rotation: 0 rows twice."""
+    """20 feeds a shape, three restarts each, with and without rotation: 0 rows twice."""
     withheld = 0
     for feed in range(FEEDS):
         world = attacked(feed, shape, tmp_path / str(feed), judged=True)

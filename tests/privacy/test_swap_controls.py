@@ -133,11 +133,9 @@ def founded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: Counter[int] = Counter()
     seen = Pool.having_seen
 
-    def counting(
-        self: Pool, digests: NDArray[np.uint64], ends: NDArray[np.int64], table: pa.Table, bound: BoundPolicy
-    ) -> Pool:
+    def counting(self: Pool, digests: NDArray[np.uint64], *told: Any, **choices: Any) -> Pool:
         rows.update(digests.tolist())
-        return seen(self, digests, ends, table, bound)
+        return seen(self, digests, *told, **choices)
 
     def by_rows(
         pool: Pool, head: RosterHead, bound: BoundPolicy, domains: Domains, *, seed: int, threads: int

@@ -1,11 +1,12 @@
 """(S) with people who are known from the start: trails of two of a cohort exchanged decide nothing, also where one of
 the two has no row at all. Who was seen and who was expected never share a cohort: there the exchange would show, for of
-somebody who was seen everybody knows that there was a row before."""
+somebody who was seen everybody knows that there was a row before. Nor do people whom files of two runs named first."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,12 @@ FEEDS = 60
 
 def expecting(feed: TrailFeed, named: Iterable[int]) -> ExpectedCohorts:
     """The people whose numbers are given, as a file would name them."""
+    bound: BoundPolicy = bind(feed.policy, text_schema(feed.policy), text=True, source="test")
+    return ExpectedCohorts(expected_rows(feed, named), bound, SECRET, EPOCH)
+
+
+def expected_rows(feed: TrailFeed, named: Iterable[int]) -> pa.Table:
+    """A row for each of these people."""
     policy = feed.policy
     bound: BoundPolicy = bind(policy, text_schema(policy), text=True, source="test")
     people = [feed.people[number] for number in named]
@@ -35,7 +42,7 @@ def expecting(feed: TrailFeed, named: Iterable[int]) -> ExpectedCohorts:
     schema = pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
     rows = PeopleRows(bound, schema, "test", text=True)
     rows.add(pa.Table.from_pylist([{name: each[name] for name in schema.names} for each in cells], schema))
-    return ExpectedCohorts(rows.rows, bound, SECRET, EPOCH)
+    return rows.rows
 
 
 def named_of(feed: TrailFeed, seed: int) -> list[int]:
@@ -106,10 +113,97 @@ def test_exchanging_trails_shows_nothing_over_a_chain_whose_file_grows() -> None
     assert waited > 5
 
 
+@dataclass(frozen=True)
+class LongerFile:
+    """A feed as two runs, the first of which carries over. first, named: whom its file names, and that of the second;
+    most people of the first wait then."""
+
+    feed: TrailFeed
+    end: int
+    first: frozenset[int]
+    named: frozenset[int]
+
+    @classmethod
+    def of(cls, seed: int) -> LongerFile:
+        """Cohorts are larger than k, so that a few rows let everybody enter; an intake is too large to come before."""
+        head = {"cohort_size": 5, "k": 2, "intake": 200, "intake_share": 0.8, "max_delay": "3h"}
+        feed = with_idle(generated_feed(seed, **head), seed)
+        rng, named = np.random.default_rng(seed), named_of(feed, seed)
+        first = [person for person in named if rng.random() < 0.3]
+        return cls(feed, 1 + seed % 3, frozenset(first), frozenset(named))
+
+    def files(self) -> tuple[ExpectedCohorts, ...]:
+        """Of both runs."""
+        both = sorted(self.first), sorted(self.named)
+        return tuple(expecting(self.feed, each) for each in both) if self.first else ()
+
+    def played(self, changes: dict[int, int] | None = None) -> Course:
+        """Its course, with some trails exchanged."""
+        feed = self.feed.exchanged(changes or {})
+        return run_chain(feed, [self.end], [True], named=self.files())
+
+    def shown(self, course: Course, turns: int) -> int:
+        """By how many exchanges within a cohort something changes."""
+        seed, told = self.end, facts(course)
+        pairs = [pair_of_a_generation(course, np.random.default_rng([seed, turn])) for turn in range(turns)]
+        return sum(facts(self.played(changes)) != told for changes in pairs)
+
+    def mixed(self, course: Course) -> int:
+        """How many cohorts have people whom the first file made known, and others."""
+        known = self.known
+        return sum(len({person in known for person in each}) > 1 for each in course.generations())
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Whom the first file made known: a cohort's worth of a partition."""
+        people, policy = self.feed.people, self.feed.policy
+        towns = {person: people[person].town if policy.partition_by else "" for person in self.first}
+        many = Counter(towns.values())
+        return frozenset(person for person, town in towns.items() if many[town] >= policy.cohorts.cohort_size)
+
+
+@pytest.mark.parametrize("first", range(100, 200, 20))
+def test_exchanging_trails_shows_nothing_where_those_who_wait_meet_a_longer_file(first: int) -> None:
+    """Those whom the first file named wait still when a second one names others, some of whom have been seen: of either
+    file in cohorts of its own."""
+    together = 0
+    for seed in range(first, first + 20):
+        longer = LongerFile.of(seed)
+        course = longer.played()
+        assert longer.shown(course, 3) == 0, f"feed {seed}"
+        assert longer.mixed(course) == 0, f"feed {seed}"
+        entered = [
+            {person in longer.known for person in each}
+            for each in course.generations()
+            if longer.named.issuperset(each)
+        ]
+        together += {True} in entered and {False} in entered
+    assert together > 3, "people of both files entered in too few feeds"
+
+
+def test_a_cohort_of_people_whom_files_of_two_runs_named_would_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: founded together, whoever named them first, exchanges show in some feeds."""
+    apart = founding._apart
+    monkeypatch.setattr(
+        founding, "_apart", lambda table, kind, *rest: apart(table, np.minimum(kind, 0), *rest)
+    )
+    monkeypatch.setattr(gate_frozen, "_are_mixed", lambda *_: False)
+    shown = mixed = 0
+    for seed in range(100, 150):
+        longer = LongerFile.of(seed)
+        course = longer.played()
+        mixed += longer.mixed(course)
+        shown += longer.shown(course, 4) if longer.mixed(course) else 0
+    assert mixed
+    assert shown
+
+
 def test_a_cohort_of_both_kinds_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: founded together, as one pool, exchanges show in some feeds."""
     monkeypatch.setattr(founding, "_apart", lambda table, _, *rest: founding._labels(table, *rest))
-    monkeypatch.setattr(gate_frozen.np, "intersect1d", lambda *_: np.empty(0))
+    monkeypatch.setattr(gate_frozen, "_are_mixed", lambda *_: False)
     shown = 0
     for seed in range(40):
         feed = with_idle(generated_feed(seed), seed)

@@ -129,6 +129,14 @@ def test_avro_types_without_an_arrow_twin() -> None:
         ({"type": "string"}, "not a record"),
         ([], "not a record"),
         (
+            {"type": "record", "name": "R", "fields": [{"type": "int"}]},
+            "a field of the Avro schema has no name",
+        ),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "a\ud800", "type": "int"}]},
+            r"field a\\ud800: its name in the Avro schema holds half of a character",
+        ),
+        (
             {"type": "record", "name": "R", "fields": [{"name": "x", "type": "Unknown"}]},
             "field x: .*not defined",
         ),

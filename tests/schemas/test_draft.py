@@ -19,6 +19,10 @@ COLUMNS = {
     "1": pa.date32(),
     "when": pa.timestamp("us"),
     "tags": pa.list_(pa.string()),
+    # To YAML a date of no calendar, a number without digits, no scalar at all.
+    "2024-02-30": pa.string(),
+    "0x_": pa.string(),
+    "-": pa.string(),
 }
 
 
@@ -40,7 +44,7 @@ def test_a_draft_with_its_roles_filled_in_is_a_policy(tmp_path: Path) -> None:
     path.write_text(text.replace('role: "?"', "role: sensitive"))
     policy = load_policy(path)
     assert policy.name == "my_people"
-    values = ["long", "string", "decimal(9,2)", "date", "timestamp", None]
+    values = ["long", "string", "decimal(9,2)", "date", "timestamp", None, *["string"] * 3]
     assert [field.value for field in policy.fields] == values
 
 

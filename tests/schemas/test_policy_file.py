@@ -169,6 +169,14 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         (feed(max_window_rows=49), "max_window_rows: must be a whole number of at least 50 (10 * k)"),
         (feed(partition_by=["city"]), "partition_by: city is not declared"),
         (feed(partition_by=["sex"]), "partition_by: sex has role: quasi, but a partition field is published"),
+        (feed(split_by=["city"]), "split_by: city is not declared"),
+        (feed(split_by=["sex"]), "split_by: sex has role: quasi, but a split field is published"),
+        (feed(split_by="booked"), "split_by: booked has role: time, but a split field is published"),
+        (with_field("x", "insensitive", split_by=["x", "x"]), "split_by: names a field twice"),
+        (
+            with_field("x", "insensitive", split_by=["x"], partition_by=["x"]),
+            "split_by: x is in partition_by, which parts the feed already",
+        ),
         (feed(l_diversity=3), "l_diversity: unknown key"),
         (feed(solver={"evaluations_per_row": 0}), "solver.evaluations_per_row: must be a positive"),
         (feed(solver={"thread": 2}), "solver.thread: unknown key; did you mean threads?"),
@@ -275,6 +283,80 @@ def test_files_that_are_no_policies_are_refused(tmp_path: Path) -> None:
     for name, reason in (("missing", "cannot be read"), ("binary", "not"), ("broken", "not valid YAML")):
         with pytest.raises(PolicyError, match=reason):
             load_policy(tmp_path / f"{name}.yaml")
+
+
+@pytest.mark.parametrize(
+    "day", ["2020-02-30", "2020-13-01", "0000-01-01", "2020-01-01 25:00:00", "2020-01-01 00:00:00+24:00"]
+)
+def test_a_date_that_no_calendar_has_is_a_mistake_of_its_field(tmp_path: Path, day: str) -> None:
+    """A user's slip: it is told with the field, beside the other mistakes."""
+    path = tmp_path / "feed.yaml"
+    path.write_text(FEED.replace("2020-01-01", day).replace("k: 5", "k: 1"))
+    with pytest.raises(PolicyError) as error:
+        load_policy(path)
+    mistakes = error.value.mistakes
+    assert len(mistakes) == 2
+    assert (
+        "fields.born.domain: must be [first, last], two ISO dates of the calendar, such as 1930-01-01"
+        in mistakes
+    )
+
+
+def test_a_word_for_null_may_look_like_a_date(tmp_path: Path) -> None:
+    """Which no calendar has, as databases write it for none."""
+    path = tmp_path / "feed.yaml"
+    path.write_text(FEED + "csv: {nulls: [0000-00-00]}\n")
+    assert load_policy(path).csv.nulls == ("0000-00-00",)
+
+
+@pytest.mark.parametrize(
+    ("value", "mistake"),
+    [
+        ("0x_", "a value is written as int, and is none; put it in quotes if it is text"),
+        ("!!int x", "a value is written as int, and is none"),
+        ("!!int ''", "a value is written as int, and is none"),
+        ("!!float x", "a value is written as float, and is none"),
+        ("1:" + 200 * "59:" + "1.5", "a value is written as float, and is none"),
+        ("!!bool perhaps", "a value is written as bool, and is none"),
+        ("!!set a", "a list or a value is written as a mapping"),
+        ("!!map [a]", "a list or a value is written as a mapping"),
+        (r'"\UFFFFFFFF"', r"the number behind \U is no character's"),
+        (r'"\U00110000"', r"the number behind \U is no character's"),
+        (r'"\uD800"', "half of a pair of surrogates is no character"),
+    ],
+)
+@pytest.mark.parametrize("place", ["name: {}\n", "{}: 1\n", "csv:\n  nulls: [{}]\n"])
+def test_a_value_that_is_not_what_it_looks_like_is_told_with_its_line(
+    tmp_path: Path, value: str, mistake: str, place: str
+) -> None:
+    """Wherever it stands."""
+    path = tmp_path / "feed.yaml"
+    path.write_text(FEED + place.format(value))
+    with pytest.raises(PolicyError) as error:
+        load_policy(path)
+    line = FEED.count("\n") + place.count("\n")
+    (told,) = error.value.mistakes
+    assert told.startswith(f"line {line}: not valid YAML: {mistake}")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        None,
+        7,
+        ["a"],
+        [{"type": "int"}],
+        [{"name": 7}],
+        [{"name": "\ud800"}],
+        [{"name": []}],
+        [{"name": "a"}, {"name": "a"}],
+    ],
+)
+def test_an_avro_schema_whose_fields_have_no_names_holds_no_policy(fields: Any) -> None:
+    """It is said so, also of two fields of one name, of which the second would replace the first."""
+    schema = {"type": "record", "name": "R", "kanonflow": {"k": 2, "others": "drop"}, "fields": fields}
+    with pytest.raises(PolicyError, match=r"fields: .* each with a name of its own"):
+        policy_from_avro_schema(schema, "a.avsc")
 
 
 def test_a_policy_in_an_avro_schema() -> None:

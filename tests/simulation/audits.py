@@ -11,7 +11,7 @@ from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.chain import audit_chain
 from kanonflow.schemas.policy_file import to_mapping
 from kanonflow.transforms.secret.seeds import people_key
-from tests.simulation.invariants import went_back
+from tests.simulation.invariants import rejected_again, went_back
 from tests.simulation.play import Played
 from tests.simulation.store import BUCKET
 from tests.small_feeds import SECRET
@@ -21,7 +21,12 @@ from tests.swapped_feeds import NO_TEXT
 def audited(played: Played) -> list[str]:
     """What the audit finds at fault. Not asked of feeds that no text file can hold, or of rows in two books."""
     feed = played.feed
-    if went_back(played) or played.stopped or any(NO_TEXT in row.said.values() for row in feed.rows):
+    if (
+        went_back(played)
+        or rejected_again(played)
+        or played.stopped
+        or any(NO_TEXT in row.said.values() for row in feed.rows)
+    ):
         return []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

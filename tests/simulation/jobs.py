@@ -25,6 +25,8 @@ from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.rows.element_rows import rows_to_table
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.shards.route import Batch
+from kanonflow.transforms.shards.shard_plan import ShardPlan
 from kanonflow.transforms.sinks.sinks import (
     CONFLICTS_TAG,
     METRICS_TAG,
@@ -37,6 +39,7 @@ from kanonflow.transforms.windows.chain import Chain
 from kanonflow.transforms.windows.solve_windows import CARRIED_TAG, REJECTED_TAG, WAKE, SolveWindows
 from kanonflow.transforms.windows.step import EarlierCohorts
 from tests.driven_partitions import Bag, Cells
+from tests.simulation.routes import Bucket, Routes
 from tests.small_feeds import HOUR, START
 from tests.swapped_feeds import EPOCH, TrailFeed
 
@@ -62,7 +65,7 @@ def copied(cells: Cells) -> Cells:
 class State:
     """What a checkpoint holds. step, left: the step whose rows come, and which of them have not yet come.
 
-    slow: rows that are on their way for longer than the step they belong to.
+    slow: rows that are on their way for longer than the step they belong to. buckets: of the route to shards.
     pending: what stands before the boundary, with its kind.
     """
 
@@ -72,11 +75,13 @@ class State:
     cells: dict[bytes, Cells] = field(default_factory=dict)
     pending: list[tuple[str, Any]] = field(default_factory=list)
     slow: tuple[int, ...] = ()
+    buckets: dict[bytes, Bucket] = field(default_factory=dict)
 
     def copy(self) -> State:
         """Another one that can go on by itself."""
         cells = {key: copied(each) for key, each in self.cells.items()}
-        return State(self.step, self.left, self.watermark, cells, list(self.pending), self.slow)
+        buckets = {key: each.copy() for key, each in self.buckets.items()}
+        return State(self.step, self.left, self.watermark, cells, list(self.pending), self.slow, buckets)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class Site:
     """Where a job runs, whatever becomes of it: its feed and policy, its output, and how it continues another.
 
     slow: the chance that rows of a step come a step later. last: behind the last step of the feed. at_once: all rows
-    come before anything is due, and there is no boundary.
+    come before anything is due, and there is no boundary. plan: of shards.
     """
 
     feed: TrailFeed
@@ -97,6 +102,7 @@ class Site:
     chain: Chain | None = None
     continued: EarlierCohorts | None = None
     woken: tuple[bytes, ...] = ()
+    plan: ShardPlan | None = None
 
 
 class Job:
@@ -138,11 +144,15 @@ class Job:
                 continued=site.continued,
                 chain=site.chain,
                 job_start=None if site.at_once else number,
+                earliest=site.plan is not None,
             )
             for _ in range(workers)
         ]
         for solver in self._solvers:
             solver._step = solver.partition_step()
+        self._routes = None
+        if site.plan is not None:
+            self._routes = Routes(site.bound, secret, site.plan, site.output, workers, state.buckets)
         schema = release_avro_schema(site.bound, EPOCH)
         self._sinks = [
             (
@@ -238,15 +248,23 @@ class Job:
             if isinstance(part, TaggedOutput):
                 self._put(REJECTED_TAG, part.value)
         for at in self._rng.permutation(len(keyed)).tolist():
-            key, values = keyed[at]
-            self._bundle(
-                key,
-                lambda solver, cells, key=key, values=values: solver.process((key, values), *cells.given()),
-            )
+            if self._routes is None:
+                self._arrive(keyed[at])
+            else:
+                self._arrive(*self._routes.arrive(keyed[at], self._tries()))
+
+    def _arrive(self, *batches: Batch) -> None:
+        for key, values in batches:
+            self._bundle(key, _processing(key, values))
 
     def _advance(self, watermark: int) -> Iterator[None]:
         self.state.watermark = watermark
         fired = 0
+        while self._routes is not None and (buckets := self._routes.due(watermark)):
+            # A runner hands the time on behind what an operator's timers sent.
+            chosen = buckets[int(self._rng.integers(len(buckets)))]
+            self._arrive(*self._routes.fire(chosen, self._tries()))
+            yield
         while True:
             due: dict[bytes, int] = {}
             for key, cells in self.state.cells.items():
@@ -270,9 +288,7 @@ class Job:
     def _bundle(self, key: bytes, do: Callable[[SolveWindows, Cells], Iterator[Any]]) -> None:
         """A bundle of one key: its state is there once it has ended."""
         solver = self._solvers[key[0] % len(self._solvers)]
-        tries = 2 if "fail" in self.flags else 1
-        self.flags.discard("fail")
-        for _ in range(tries):
+        for _ in range(self._tries()):
             cells = copied(self.state.cells[key]) if key in self.state.cells else Cells()
             outputs = list(do(solver, cells))
         self.state.cells[key] = cells
@@ -280,6 +296,12 @@ class Job:
             tag = output.tag if isinstance(output, TaggedOutput) else RELEASES
             value = output.value if isinstance(output, TaggedOutput) else output
             self._put(tag, value.value if isinstance(value, TimestampedValue) else value)
+
+    def _tries(self) -> int:
+        """How often the next bundle is done."""
+        tries = 2 if "fail" in self.flags else 1
+        self.flags.discard("fail")
+        return tries
 
     def _put(self, tag: str, value: Any) -> None:
         if tag == METRICS_TAG and value["released"]:

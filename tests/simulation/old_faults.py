@@ -13,14 +13,17 @@ import numpy as np
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.pipelines.chains import shards_record
 from kanonflow.transforms.files import create_if_absent
 from kanonflow.transforms.lineage import committed_rosters, published_slots
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.release import candidates, due
 from kanonflow.transforms.release.warm_state import WarmState
+from kanonflow.transforms.roster.first_partitions import FirstPartitions
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.secret.seeds import _mac, encode
+from kanonflow.transforms.shards import route, route_rows
 from kanonflow.transforms.sinks import sinks
 from kanonflow.transforms.windows import step as steps
 from kanonflow.transforms.windows.solve_windows import _Rosters
@@ -44,7 +47,8 @@ class Fault(NamedTuple):
     def can_show(self, schedule: Schedule) -> bool:
         """Whether a schedule may find it at all."""
         kinds = {str(each.kind) for each in schedule.disturbances}
-        return self.needs <= kinds | {str(schedule.mode), *(["chain"] if schedule.ends else [])}
+        worlds = {"chain": schedule.ends, "shards": schedule.people.shards}
+        return self.needs <= kinds | {str(schedule.mode), *(name for name, there in worlds.items() if there)}
 
 
 def _arrival_decides(patch: Patch) -> None:
@@ -72,6 +76,28 @@ def _parked_for_a_moment(patch: Patch) -> None:
 
 def _no_boundary(patch: Patch) -> None:
     patch.setattr(Job, "_put", lambda self, tag, value: self._sink(tag, value))
+
+
+def _shards_are_asked_again(patch: Patch) -> None:
+    right = route.settled
+
+    def settled(waiting: Any, memory: Any, *told: Any) -> Any:
+        return right(waiting, memory, *told)._replace(memory=memory)
+
+    patch.setattr(route_rows, "settled", settled)
+
+
+def _strangers_wait_for_one_window(patch: Patch) -> None:
+    right = route.settled
+
+    def settled(*told: Any) -> Any:
+        return right(*told)._replace(waits=(), until=None)
+
+    patch.setattr(route_rows, "settled", settled)
+
+
+def _no_directory(patch: Patch) -> None:
+    patch.setattr(shards_record, "_directory", lambda output, shards, key: FirstPartitions())
 
 
 def _names_without_place(patch: Patch) -> None:
@@ -162,8 +188,8 @@ def _waiting_rows_stay_behind(patch: Patch) -> None:
 
 
 def _partitions_sleep_on(patch: Patch) -> None:
-    made = _Course._continue
-    patch.setattr(_Course, "_continue", lambda *asked: replace(made(*asked), woken=()))
+    made = _Course._begun
+    patch.setattr(_Course, "_begun", lambda *asked: replace(made(*asked), woken=()))
 
 
 def _rejected_share_a_file(patch: Patch) -> None:
@@ -289,4 +315,25 @@ FAULTS = (
         needs=frozenset({"beside"}),
     ),
     Fault("rows that wait are not in the state", "decision 078", _waiting_rows_stay_behind, seed=0),
+    Fault(
+        "who has a shard is asked again",
+        "decision 105",
+        _shards_are_asked_again,
+        seed=2137,
+        needs=frozenset({"shards"}),
+    ),
+    Fault(
+        "strangers wait for one window only",
+        "decision 105",
+        _strangers_wait_for_one_window,
+        seed=2005,
+        needs=frozenset({"shards"}),
+    ),
+    Fault(
+        "a run does not know who is in a shard",
+        "decision 105",
+        _no_directory,
+        seed=2120,
+        needs=frozenset({"shards"}),
+    ),
 )

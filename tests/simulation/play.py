@@ -10,7 +10,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kanonflow.pipelines.chains.continued_run import EarlierRun, cohorts_record, continue_once, copy_cohorts
+from kanonflow.pipelines.chains.continued_run import (
+    ContinueError,
+    EarlierRun,
+    cohorts_record,
+    continue_once,
+    copy_cohorts,
+)
+from kanonflow.pipelines.chains.expected_people import remove_expected, write_expected
+from kanonflow.pipelines.chains.people_of_shard import people_by_shard, people_of_shard
+from kanonflow.pipelines.chains.shards_record import begin_shards, kept_plan, plan_record, remove_shards
+from kanonflow.pipelines.chains.split_cohorts import Splitting
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
@@ -18,7 +28,12 @@ from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
 from kanonflow.transforms.roster.continued_cohorts import ContinuedCohorts
 from kanonflow.transforms.rows.element_rows import text_schema
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.shards.shard_plan import PlanError, ShardPlan
+from kanonflow.transforms.shards.split_shard import LARGEST, named_shard, split_shard
 from kanonflow.transforms.windows.chain import Chain
+from kanonflow.transforms.windows.expected_people import PeopleFile
+from tests.privacy.test_swap_people import expected_rows, named_of
+from tests.privacy.test_swap_shards import planned
 from tests.simulation.jobs import Job, Site, State
 from tests.simulation.store import BUCKET, Died, Store, Write, nothing
 from tests.simulation.worlds import Disturbance, Kind, Mode, Schedule, edited, until_ms
@@ -36,6 +51,7 @@ class Played:
     """What came of a schedule. outputs: of each night. refused: how often an older state was refused.
 
     stopped: a run over files that came to another release than the one that is published, and said so.
+    named: whom a file of people names. plan: of shards.
     """
 
     schedule: Schedule
@@ -46,12 +62,18 @@ class Played:
     starts: int = 0
     refused: int = 0
     stopped: bool = False
+    named: tuple[int, ...] = ()
+    plan: ShardPlan | None = None
 
 
 def play(schedule: Schedule, feed: TrailFeed, store: Store) -> Played:
     """Play a schedule over a feed. The choices of the runner follow from the seed and from the shape of the feed."""
     bound = bind(feed.policy, text_schema(feed.policy), text=True, source="simulation")
     played = Played(schedule, feed, bound, store)
+    if schedule.people.named:
+        played.named = tuple(named_of(feed, schedule.seed))
+    if schedule.people.shards:
+        played.plan = planned(feed, played.named, schedule.people.shards)
     last = max(row.arrives for row in feed.rows) + 1
     ends = tuple(end for end in schedule.ends if end < last)
     bounds = (*ends, last)
@@ -60,14 +82,14 @@ def play(schedule: Schedule, feed: TrailFeed, store: Store) -> Played:
     for place, end in enumerate(bounds):
         output = f"{BUCKET}/out{place}"
         played.outputs.append(output)
+        if earlier is not None and schedule.people.parts:
+            played.plan = split_plan(earlier, bound, place)
         slow = 0.15 if schedule.mode is Mode.STREAM and not schedule.punctual else 0.0
-        site = Site(feed, bound, output, end, slow=slow, first=begin)
+        site = Site(feed, bound, output, end, slow=slow, first=begin, plan=played.plan)
         if schedule.mode is Mode.NIGHTS:
             carry = place < len(ends) and schedule.carries[place]
             chain = Chain(place, carry, until_ms(end - 1) if carry else None)
             site = replace(site, at_once=True, chain=chain if schedule.protection == "lasting" else None)
-            if earlier is not None:
-                site = replace(site, continued=ContinuedCohorts(output, bound, EPOCH))
         course.run(site, earlier)
         store.land()
         if played.stopped:
@@ -77,11 +99,25 @@ def play(schedule: Schedule, feed: TrailFeed, store: Store) -> Played:
                 "epoch": epoch_text(EPOCH),
                 "continued": earlier is not None,
                 "chain": {"place": place, "carry": site.chain.carry},
-            }
+            } | plan_record(played.plan)
             store.objects[f"{output}/restricted/run.json"] = json.dumps(record).encode()
         store.objects[f"{output}/restricted/ended"] = b""
         earlier, begin = output, end
     return played
+
+
+def split_plan(earlier: str, bound: BoundPolicy, place: int) -> ShardPlan:
+    """The plan of a night, in which the largest shard of the one before is split, where it has people enough."""
+    there = kept_plan(earlier)
+    assert there is not None
+    plan, keys = there
+    try:
+        partition, shard = named_shard(keys, plan, LARGEST, people_by_shard(earlier))
+        _, people = people_of_shard(earlier, keys[partition][shard], bound)
+        tried = split_shard(plan, partition, shard, people, bound, 2, place)
+    except (ContinueError, PlanError):
+        return plan
+    return tried.plan if min(tried.people) >= bound.policy.cohorts.cohort_size else plan
 
 
 class _Course:
@@ -101,7 +137,7 @@ class _Course:
 
     def run(self, site: Site, earlier: str | None) -> None:
         """One output, to the end of its feed."""
-        continued = earlier is None
+        begun = False
         kept: list[State] = []
         """The checkpoints that are there, whichever job completed them."""
         state, remake, beside = State(site.first), None if site.at_once else Remake.REFUSE, None
@@ -111,10 +147,9 @@ class _Course:
             site = replace(site, feed=self.feed)
             assert self.played.starts < MOST_STARTS, "the job begins again and again"
             try:
-                if not continued:
-                    assert earlier is not None
-                    site = self._continue(site, earlier)
-                    continued = True
+                if not begun:
+                    site = self._begun(site, earlier)
+                    begun = True
                 if site.at_once:
                     remake = Remake.STOP if again else None
                 again = True
@@ -140,15 +175,27 @@ class _Course:
                 state = kept[-1] if kept else State(site.first)
                 beside = None
 
-    def _continue(self, site: Site, earlier: str) -> Site:
-        bound = site.bound
-        if self.schedule.protection != "lasting":
+    def _begun(self, site: Site, earlier: str | None) -> Site:
+        """The run with all that it lays down before its first row: cohorts, people who are expected, the plan."""
+        bound, output, named = site.bound, site.output, self.played.named
+        if self.schedule.protection != "lasting" or (earlier is None and not named):
             return site
-        record = {"epoch": epoch_text(EPOCH), "cohorts": cohorts_record(bound), "chain": {}}
-        run = EarlierRun(earlier, record, bound)
-        continue_once(run, site.output)
-        copy_cohorts(run, site.output)
-        return replace(site, woken=tuple(ContinuedCohorts(site.output, bound, EPOCH).keys()))
+        if earlier is not None:
+            record = {"epoch": epoch_text(EPOCH), "cohorts": cohorts_record(bound), "chain": {}}
+            run = EarlierRun(earlier, record, bound)
+            continue_once(run, output)
+            place = 0 if site.chain is None else site.chain.place
+            copy_cohorts(run, output, Splitting(site.plan, bound, self.secret, place))
+        if named:
+            remove_expected(output)
+            remove_shards(output)
+            people = PeopleFile("people.csv", {}, expected_rows(self.feed, named))
+            place = 0 if site.chain is None else site.chain.place
+            write_expected(output, people, bound, self.secret, EPOCH, place, site.plan)
+        if site.plan is not None:
+            begin_shards(output, site.plan, bound, self.secret)
+        cohorts = ContinuedCohorts(output, bound, EPOCH, expects=bool(named))
+        return replace(site, continued=cohorts, woken=tuple(cohorts.keys()))
 
     def _job(self, site: Site, state: State, remake: Remake | None) -> Job:
         workers = 1 if site.at_once else int(self.rng.integers(1, 4))

@@ -91,6 +91,10 @@ class Store:
 
         return _File()
 
+    def delete(self, paths: list[str]) -> None:
+        for path in paths:
+            del self.objects[path]
+
     def join(self, base: str, *parts: str) -> str:
         return "/".join([base.rstrip("/"), *parts])
 

@@ -12,10 +12,10 @@ from tests.simulation.old_faults import FAULTS, Fault
 from tests.simulation.play import play
 from tests.simulation.simulate import judged, shrunk
 from tests.simulation.store import Store, serving
-from tests.simulation.worlds import Kind, Mode, drawn, feed_of
+from tests.simulation.worlds import PLAIN, WHOLE, Kind, Mode, drawn, feed_of
 
 
-@pytest.mark.parametrize("seed", range(900, 904))
+@pytest.mark.parametrize("seed", [*range(900, 903), 3000])
 def test_a_schedule_holds(seed: int) -> None:
     """A few schedules, with twin, quiet run and audit; ``make simulate`` plays as many as there is time for."""
     assert judged(drawn(seed)).found == ()
@@ -23,15 +23,25 @@ def test_a_schedule_holds(seed: int) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", range(1000, 1120, 30))
+@pytest.mark.parametrize("first", [*range(1000, 1060, 30), *range(3000, 3060, 30)])
 def test_schedules_hold(first: int) -> None:
-    """120 schedules."""
+    """120 schedules, half of them of people who are named, in shards, and of windows that are split."""
     assert [str(each) for seed in range(first, first + 30) if (each := judged(drawn(seed))).found] == []
 
 
 @pytest.mark.parametrize("seed", [42, 59, 70])
 def test_what_the_simulator_found_stays_mended(seed: int) -> None:
     """An audit failed where a night's file had rows of the next day, and where a row lacked its event id."""
+    assert judged(drawn(seed)).found == ()
+
+
+@pytest.mark.parametrize(("seed", "splits"), [(3275, 1), (3558, 2)])
+def test_shards_are_split_between_nights(seed: int, splits: int) -> None:
+    """Once, and of three nights twice: what holds elsewhere holds there."""
+    with serving(Store()) as store:
+        played = play(drawn(seed), feed_of(drawn(seed)), store)
+    assert played.plan is not None
+    assert len(played.plan.splits) == splits
     assert judged(drawn(seed)).found == ()
 
 
@@ -54,14 +64,18 @@ def test_everything_happens() -> None:
     assert {schedule.protection for schedule in first} == {"lasting", "window", "row"}
     assert {schedule.mode for schedule in first} == set(Mode)
     assert {carry for schedule in first for carry in schedule.carries} == {True, False}
+    people = [drawn(seed).people for seed in range(PLAIN, PLAIN + 300)]
+    assert {each.named for each in people} == {each.split for each in people} == {True, False}
+    assert {each.shards for each in people} == {0, 2, 3}
+    assert any(drawn(seed).people.parts for seed in range(WHOLE, WHOLE + 100))
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_of_old_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a schedule below the two-thousandth, which holds without it."""
-    assert 0 <= fault.seed < 2000
+    """In less than two thousand schedules, and the one that finds it holds without it."""
+    assert 0 <= fault.seed < PLAIN or PLAIN <= fault.seed < 2 * PLAIN
     schedule = drawn(fault.seed)
     assert judged(schedule).found == ()
     fault.put_back(monkeypatch)

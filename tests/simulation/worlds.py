@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.small_feeds import START
-from tests.swapped_feeds import NO_TEXT, TrailFeed, TrailRow, generated_feed
+from tests.swapped_feeds import NO_TEXT, TrailFeed, TrailRow, generated_feed, split_feed
 
 FAR = 24 * 365 * 20
 """Hours after which nobody looks for a row."""
@@ -71,6 +71,23 @@ class Disturbance(NamedTuple):
     size: int
 
 
+class People(NamedTuple):
+    """What is known of people where cohorts last. named: whether a file names some from the start. shards: into which
+    each partition is cut; 0: it is whole. split: whether windows are split. share: of those who have entered, as many
+    newcomers as an intake waits for; None: it goes by its size alone. parts: whether the largest shard is split between
+    two nights.
+    """
+
+    named: bool = False
+    shards: int = 0
+    split: bool = False
+    share: float | None = None
+    parts: bool = False
+
+
+NOBODY = People()
+
+
 @dataclass(frozen=True)
 class Schedule:
     """seed: of the feed, and of all that the runner does on its own. punctual: whether no row comes late.
@@ -85,6 +102,7 @@ class Schedule:
     disturbances: tuple[Disturbance, ...]
     ends: tuple[int, ...] = ()
     carries: tuple[bool, ...] = ()
+    people: People = NOBODY
 
     def has(self, *kinds: Kind) -> bool:
         """Whether something of these kinds happens in it."""
@@ -99,7 +117,8 @@ class Schedule:
         told = ", ".join(f"{each.kind} {each.size} at {each.at}" for each in self.disturbances) or "nothing"
         nights = f", nights that end at {self.ends}, carried over: {self.carries}" if self.ends else ""
         late = "" if self.punctual else ", late rows"
-        return f"seed {self.seed}: {self.mode} of {self.protection}{late}{nights}; {told}"
+        known = "" if self.people == NOBODY else f", {self.people}"
+        return f"seed {self.seed}: {self.mode} of {self.protection}{late}{nights}{known}; {told}"
 
 
 PROTECTIONS: dict[str, dict[str, Any]] = {
@@ -107,6 +126,12 @@ PROTECTIONS: dict[str, dict[str, Any]] = {
     "window": {"cohort": "window", "cohort_size": None, "intake": None},
     "row": {"protect": "row", "cohort": None, "cohort_size": None, "intake": None},
 }
+
+
+PLAIN = 2000
+"""Seeds below play worlds without people who are named, shards, splits and shares: faults of old are found there."""
+WHOLE = 3000
+"""Seeds below play worlds whose shards stay as they are."""
 
 
 def drawn(seed: int) -> Schedule:
@@ -134,14 +159,26 @@ def drawn(seed: int) -> Schedule:
     rng = np.random.default_rng([seed, 5])
     if mode is Mode.NIGHTS and rng.random() < 0.15:
         happens.append(Disturbance(int(rng.integers(1, 60)), Kind.EDIT, int(rng.integers(1, 6))))
-    return Schedule(seed, mode, protection, punctual, tuple(sorted(happens)), ends, carries)
+    people = _people(seed) if protection == "lasting" and seed >= PLAIN else NOBODY
+    return Schedule(seed, mode, protection, punctual, tuple(sorted(happens)), ends, carries, people)
+
+
+def _people(seed: int) -> People:
+    rng = np.random.default_rng([seed, 8])
+    named, shards = bool(rng.random() < 0.5), int(rng.integers(2, 4)) if rng.random() < 0.6 else 0
+    split, share = bool(rng.random() < 0.2), (None, None, 0.2, 0.6)[int(rng.integers(4))]
+    shards = shards if named else 0
+    parts = seed >= WHOLE and shards > 0 and bool(np.random.default_rng([seed, 9]).random() < 0.8)
+    return People(named, shards, split, share, parts)
 
 
 def feed_of(schedule: Schedule) -> TrailFeed:
     """The rows, and the policy."""
     rng = np.random.default_rng([schedule.seed, 2])
     repeats = 0.0 if schedule.punctual else 0.03
-    feed = generated_feed(schedule.seed, repeats, intake_share=None, **PROTECTIONS[schedule.protection])
+    people = schedule.people
+    make = split_feed if people.split else generated_feed
+    feed = make(schedule.seed, repeats=repeats, intake_share=people.share, **PROTECTIONS[schedule.protection])
     rows: Iterable[TrailRow] = feed.rows
     if schedule.punctual:
         rows = (row._replace(arrives=row.hour) for row in rows)

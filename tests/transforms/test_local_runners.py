@@ -11,6 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.prism_runner import PrismRunner
 
 from kanonflow.pipelines.options.options import OptionsError, parse, run_options
+from kanonflow.transforms import anonymize
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.local_runners import RunnerError, RunnerWarning
 from kanonflow.transforms.sinks.sinks import WriteReleases
@@ -127,3 +128,19 @@ def test_prism_is_refused_by_name() -> None:
         arguments, flags = parse(given)
         with pytest.raises(OptionsError, match="open faults with timers"):
             run_options(arguments, flags)
+
+
+@pytest.mark.parametrize(("runner", "compressed"), [("FnApiRunner", False), ("FlinkRunner", True)])
+def test_releases_are_compressed_for_other_processes_only(
+    runner: str, compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on this machine hands them from step to step."""
+    asked: list[bool] = []
+    own = anonymize.SolveWindows
+    monkeypatch.setattr(
+        anonymize,
+        "SolveWindows",
+        lambda *given, **named: asked.append(named["compressed"]) or own(*given, **named),
+    )
+    apply(runner)
+    assert asked == [compressed]

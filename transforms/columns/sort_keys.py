@@ -129,16 +129,16 @@ def changes(keys: Keys, order: NDArray[np.int64]) -> NDArray[np.bool_]:
     return differs
 
 
-def runs(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where values begin that differ from the one before them, and how often each stands there: both int64 (runs,).
+def runs(*columns: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where rows begin that differ from the one before them, and how often each stands there: both int64 (runs,).
 
     Two values that are equal may be told apart (a null's hidden content, -0.0 and 0.0); two that differ never are not.
     O(n), and a dictionary for text and for the items of lists.
     """
-    n = len(column)
+    n = len(columns[0]) if columns else 0
     begins = np.ones(n, dtype=np.bool_)
     if n:
-        begins[1:] = _differs(column)
+        begins[1:] = np.logical_or.reduce([_differs(column) for column in columns])
     heads = np.flatnonzero(begins)
     return heads, np.diff(heads, append=n)
 

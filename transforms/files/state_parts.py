@@ -11,6 +11,7 @@ Numbers and names that say how parts are to be read are meta; arrays and tables 
 from __future__ import annotations
 
 import json
+import mmap
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -50,6 +51,10 @@ class UnreadParts:
         """A part as a new array (n,) of a dtype. Raises KeyError as ``take``; ValueError: it is no such array."""
         return np.frombuffer(self._parts.pop(name), dtype=dtype).copy()
 
+    def view(self, name: str, dtype: str) -> NDArray[Any]:
+        """The same without a copy, read-only: of bytes that processes share."""
+        return np.frombuffer(self._parts.pop(name), dtype=dtype)
+
     def end(self) -> None:
         """Raise ValueError if there are parts that nobody took: who wrote them knew more than the reader."""
         if self._parts:
@@ -69,10 +74,12 @@ def pack(mark: bytes, version: int, content: Content) -> bytes:
     """A state's bytes; equal contents give equal bytes. Inverse of ``unpack``."""
     sizes = [[name, len(data)] for name, data in content.parts.items()]
     index = json.dumps({"meta": content.meta, "parts": sizes}).encode()
+    # What is mapped is searched in place only where its numbers are aligned.
+    index += b" " * (-(_HEADER.size + len(index)) % 8)
     return b"".join([_HEADER.pack(mark, version, len(index)), index, *content.parts.values()])
 
 
-def unpack(data: bytes, mark: bytes, version: int, what: str) -> UnreadParts:
+def unpack(data: bytes | mmap.mmap, mark: bytes, version: int, what: str) -> UnreadParts:
     """The parts of a state. version: the newest that is read. what: its name in messages.
 
     Raises StateError: the bytes are no such state, one of a later version, or not as long as they should be.

@@ -106,8 +106,7 @@ class Lasting:
         """Domains grow with who entered, and with nothing else; the roster only together with a release."""
         stands = admitted.kept if publication is None else admitted.out
         last = roster_state(before, due).last
-        # What a closing release put together are rows of long ago: the next search begins with what was before it.
-        if publication is not None and solved.made is not None and not due.closing:
+        if publication is not None and solved.made is not None and _begins_the_next(due):
             last = solved.made.groups.last
         state = RosterState(stands.roster.head, stands.pool, last)
         warm = replace(before.warm, domains=dict(stands.domains), roster=state)
@@ -118,6 +117,15 @@ class Lasting:
         segment = admitted.segment
         release = _with_roster(due, publication.release, admitted, last)
         return Left(warm, release, told, stands.roster, None if segment is None else segment.to_bytes())
+
+
+def _begins_the_next(due: Due) -> bool:
+    """Whether the next search begins with the groups of a release.
+
+    What a closing release put together are rows of long ago, and each part of a window (``split_by``) has cohorts of
+    its own: the merging is solved as well without what was last.
+    """
+    return not (due.closing or due.policy.split_by)
 
 
 def _merge(due: Due, entered: Entered, before: Before) -> WindowGroups:
@@ -154,4 +162,6 @@ def _with_roster(due: Due, release: Release, entered: Entered, last: LastGroups)
     if segment is not None:
         people = entered_people(segment, entered.taken, due.bound, due.release_id, due.slot)
     slot = None if release.slot is None else release.slot._replace(roster=mark)
-    return release._replace(slot=slot, entered=people, groups=None if due.closing else groups_file(last))
+    return release._replace(
+        slot=slot, entered=people, groups=groups_file(last) if _begins_the_next(due) else None
+    )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kanonflow.transforms.protections.part_cohorts import after_all_parts, before_next_part
 from kanonflow.transforms.protections.protection import A, Protection, S
 from kanonflow.transforms.protections.release_window import release_window
+from kanonflow.transforms.protections.split_window import release_split
 from kanonflow.transforms.protections.window_parts import WindowParts
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.due import Due
@@ -38,6 +39,9 @@ def release_parts(
     the sums over all results are those of the window. Holds the rows, their quasi-identifiers as numbers, and one
     part's rows a second time.
     """
+    if due.policy.split_by:
+        yield from release_split(protection, due, before, rows)
+        return
     warm = before.warm
     cut = protection.parts(due, rows, warm)
     if cut is None or len(cut.groups) == 1:

@@ -34,8 +34,8 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     roster: before them.
 
     Postcondition, of a call that returns: all of the pool enter and nobody else, none of them was known; each new
-    cohort has ``cohort_size`` people or more, all seen or all known from the start; the corners of its box hold every
-    frozen value of every member.
+    cohort has ``cohort_size`` people or more, all of one kind (``Pool.kind``): all seen, or all known from the start by
+    the file of one run; the corners of its box hold every frozen value of every member.
     Why: each is a premise of the promise over all releases of an epoch. O(p d).
     """
     size = bound.policy.cohorts.cohort_size
@@ -45,9 +45,10 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     members = np.bincount(labels[labels >= 0], minlength=1)
     if (labels < 0).any() or members.min() < size:
         raise GateError(f"a new cohort has {int(members.min())} people, below cohort_size={size}")
-    first = pool.from_start
-    if first.any() and np.intersect1d(labels[first], labels[~first]).size:
-        raise GateError("a new cohort has people who were seen and people who are known from the start")
+    if _are_mixed(labels, pool.kind):
+        raise GateError(
+            "a new cohort has people of two kinds: who were seen, and whom the file of one run or another named first"
+        )
     owner = np.asarray(segment.corners.column(COHORT)) - segment.head.cohorts
     sizes = np.bincount(owner, minlength=members.size)
     if sizes.size != members.size or sizes.min() < 1 or np.any(np.diff(owner) < 0):
@@ -62,6 +63,13 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
             raise GateError(
                 f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box"
             )
+
+
+def _are_mixed(labels: NDArray[np.int64], kind: NDArray[np.int64]) -> bool:
+    """Whether people of one label are of two kinds."""
+    order = np.lexsort((kind, labels))
+    same = np.diff(labels[order]) == 0
+    return bool((same & (np.diff(kind[order]) != 0)).any())
 
 
 def check_frozen_release(

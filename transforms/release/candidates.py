@@ -154,7 +154,12 @@ def _blindly(
 def in_time(due: Due, rows: pa.Table) -> tuple[pa.Table, Unreleased]:
     """The rows whose time is not over yet, and the others, rejected. Those of a closing release are too late for every
     other one."""
-    if due.slot.window_end is None or due.closing:
-        return rows, Unreleased()
-    rows, late = parted(rows, deadlines(rows, due.bound) >= due.slot.window_end)
+    rows, late = parted(rows, still_in_time(due, rows))
     return rows, reject(due, late, "late")
+
+
+def still_in_time(due: Due, rows: pa.Table) -> NDArray[np.bool_]:
+    """Which rows these are, bool (n,)."""
+    if due.slot.window_end is None or due.closing:
+        return np.ones(rows.num_rows, dtype=np.bool_)
+    return deadlines(rows, due.bound) >= due.slot.window_end

@@ -33,6 +33,7 @@ class Due:
     clock: seconds since some moment; a deadline and the times in the metrics are all that looks at it.
     compressed: whether the release's rows are compressed, which is for those that leave the process.
     recorded: where a deadline may have struck when this was made before, what it was published from then.
+    earliest: whether people are frozen with the values of their first window, by which a plan of shards placed them.
     """
 
     bound: BoundPolicy
@@ -44,6 +45,7 @@ class Due:
     threads: int = 1
     clock: Clock = time.monotonic
     recorded: Recorded | None = None
+    earliest: bool = False
 
     @property
     def policy(self) -> Policy:

@@ -26,6 +26,9 @@ from kanonflow.transforms.release.public_metrics import shared_rows
 from kanonflow.transforms.release.stages import Gathered, Publication
 from kanonflow.transforms.release.warm_state import Cohorts, WarmState
 
+NAMESPACE = "kanonflow"
+"""Of counters and gauges."""
+
 
 def release_metrics(
     bound: BoundPolicy, publication: Publication, before: Cohorts, after: Cohorts

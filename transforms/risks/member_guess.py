@@ -15,6 +15,7 @@ Attacks, each fitted on one half of the individuals and tried on the other, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -24,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.special import bdtrc
 
 PAYLOAD_BINS, QUASI_BINS = 16, 24
 MOST_CATEGORIES = 63
@@ -102,15 +102,14 @@ class MemberGuess(NamedTuple):
         return self.noise <= 0.5 * self.chance
 
 
-def success_rate(scores: Floats) -> Floats:
+def success_rate(scores: Floats, true: Codes) -> Floats:
     """Chance that the member with the largest score is the true one, ties broken at random.
 
-    scores: float64 (s, k, k), of slot j, the payload of its a-th member, for its b-th member. Returns float64 (s, k).
+    scores: float64 (k, m), of payload j for the a-th member of its slot. true: int64 (m,), whose it is.
+    Returns float64 (m,).
     """
-    best = scores.max(axis=2, keepdims=True)
-    tied = scores == best
-    positions = np.arange(scores.shape[1])
-    return tied[:, positions, positions] / tied.sum(axis=2)
+    tied = scores == scores.max(axis=0)
+    return tied[true, np.arange(true.size)] / tied.sum(axis=0)
 
 
 def member_guess(
@@ -169,8 +168,15 @@ def _judged(rates: Mapping[str, float], members: Codes, who: Codes) -> MemberGue
 
 
 def _exceeded_by(chance: float, tries: int, rate: float) -> int:
-    """The least number of successes that more than it come by with a probability of at most ``chance``: binomial."""
-    return int(np.argmax(np.append(bdtrc(np.arange(tries, dtype=np.float64), tries, rate), 0.0) <= chance))
+    """The least number of successes that more than it come by with a probability of at most ``chance``: binomial.
+
+    rate: below 1. Without scipy.special, which a run would need for nothing else.
+    """
+    successes = np.arange(1, tries + 1)
+    steps = np.log((tries + 1 - successes) / successes) + math.log(rate / (1 - rate))
+    chances = np.exp(tries * math.log1p(-rate) + np.cumsum(np.append(0.0, steps)))
+    beyond = np.append(np.cumsum(chances[:0:-1])[::-1], 0.0)
+    return int(np.argmax(beyond <= chance))
 
 
 def _some_slots(members: Codes, seed: int) -> Codes:
@@ -189,10 +195,13 @@ def _halves(who: Codes, seed: int) -> Codes:
 
 def _tried(score: Model, members: Codes, halves: Codes) -> Floats:
     """Success of each edge, float64 (s, k), under the model of the half that its record is not in."""
-    fitted, success = halves[members], np.zeros(members.shape)
+    success = np.zeros(members.shape)
     for half in (0, 1):
-        rates = success_rate(score(half)(members[:, :, None], members[:, None, :]))
-        success[fitted != half] = rates[fitted != half]
+        slot, place = np.nonzero(halves[members] != half)
+        # One member of all slots after the other: numpy is slow along short rows.
+        candidates = np.ascontiguousarray(members[slot].T)
+        scores = score(half)(members[slot, place][None], candidates)
+        success[slot, place] = success_rate(scores, place)
     return success
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.transforms.columns.sort_keys import dense_ranks
+
 Codes = NDArray[np.int64]
 
 
@@ -94,19 +96,17 @@ def order_along(values: Ranks, times: Ranks) -> Order:
     r, s = values.centred[varied], times.centred[varied]
     if r.size == 0:
         return Order(0.0, 0)
-    return Order(float((r @ s) / np.sqrt((r @ r) * (s @ s))), int(r.size))
+    # Not by BLAS: its threads wait for each other, and sum up in another order on other machines.
+    rs, rr, ss = (float(np.einsum("i,i", one, other)) for one, other in ((r, s), (r, r), (s, s)))
+    return Order(rs / float(np.sqrt(rr * ss)), int(r.size))
 
 
 def _centred_ranks(values: NDArray[np.generic], group: Codes, size: Codes) -> NDArray[np.float64]:
     """Mean ranks within each group, less their mean, divided by the group's size; float64 (n,)."""
-    order = np.lexsort((values, group))
-    own, value = group[order], values[order]
-    new = np.ones(order.size, dtype=np.bool_)
-    new[1:] = (own[1:] != own[:-1]) | (value[1:] != value[:-1])
-    run = np.cumsum(new) - 1
-    length = np.bincount(run)
+    if not np.issubdtype(values.dtype, np.integer):
+        _, values = np.unique(values, return_inverse=True)
+    pair = dense_ranks([group, values])
+    length = np.bincount(pair)
     first = np.cumsum(length) - length
-    place = (first + (length - 1) / 2)[run] - (np.cumsum(size) - size)[own]
-    ranks = np.empty(order.size)
-    ranks[order] = (place - (size[own] - 1) / 2) / size[own]
-    return ranks
+    place = (first + (length - 1) / 2)[pair] - (np.cumsum(size) - size)[group]
+    return (place - (size[group] - 1) / 2) / size[group]

@@ -8,6 +8,7 @@ also has everybody's frozen values, for the audit; a person who is forgotten los
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any, NamedTuple
 
 import fastavro
 import numpy as np
@@ -40,7 +41,7 @@ def entered_people(
 ) -> EnteredPeople:
     """The two files of a segment. pool: whom it took in. slot: of the release. Equal arguments give equal bytes."""
     after = segment.after
-    told: dict[str, object] = {
+    header: dict[str, object] = {
         "epoch": epoch_text(segment.head.epoch),
         "partition": slot.partition.hex(),
         "release_id": release_id,
@@ -55,13 +56,30 @@ def entered_people(
         **({"chain_place": slot.place} if slot.place else {}),
         **({"kind": slot.kind} if slot.kind != REGULAR else {}),
     }
+    forgotten = np.zeros(segment.people.size, dtype=np.bool_)
+    return _files(segment, FrozenValues(pool.values, forgotten), header, bound)
+
+
+class FrozenValues(NamedTuple):
+    """Of the people of a segment, in their order. values: p rows, the quasi-identifiers. forgotten: bool (p,), of whom
+    these are nulls."""
+
+    values: pa.Table
+    forgotten: NDArray[np.bool_]
+
+
+def _files(
+    segment: Segment, frozen: FrozenValues, header: dict[str, object], bound: BoundPolicy
+) -> EnteredPeople:
     quasis = [pa.field(column.published_name, column.arrow_type) for column in bound.quasis]
-    own = {column.published_name: pool.values.column(column.name).combine_chunks() for column in bound.quasis}
+    own = {
+        column.published_name: frozen.values.column(column.name).combine_chunks() for column in bound.quasis
+    }
     people = pa.table(
         {
             PERSON: pa.array(segment.people.view(np.int64)),
             COHORT_FIELD: pa.array(segment.cohort),
-            FORGOTTEN: pa.array(np.zeros(segment.people.size, dtype=np.bool_)),
+            FORGOTTEN: pa.array(frozen.forgotten),
             **own,
         },
         schema=pa.schema(
@@ -83,10 +101,44 @@ def entered_people(
         },
         schema=pa.schema([pa.field(COHORT_FIELD, pa.int64(), nullable=False), *quasis]),
     )
-    marker = bytes.fromhex(after.chain)[:16]
+    marker = bytes.fromhex(segment.after.chain)[:16]
     return EnteredPeople(
-        _file(people, "EnteredPeople", told, marker), _file(boxes, "CohortBoxes", told, marker)
+        _file(people, "EnteredPeople", header, marker), _file(boxes, "CohortBoxes", header, marker)
     )
+
+
+def files_of_part(
+    part: Segment, frozen: FrozenValues, boxes: bytes, key: bytes, bound: BoundPolicy
+) -> EnteredPeople:
+    """The two files of a segment of one part of a shard that was split. boxes: of the shard's. key: of the part.
+
+    They tell the release with which these people entered, which was one of the shard. Equal arguments give equal bytes.
+    """
+    after = part.after
+    header: dict[str, object] = {
+        **told_of(boxes),
+        "partition": key.hex(),
+        "segment": part.head.segments,
+        "before": part.head.chain,
+        "chain": after.chain,
+        "people": after.people,
+        "cohorts": after.cohorts,
+    }
+    return _files(part, frozen, header, bound)
+
+
+def frozen_values(people: bytes, bound: BoundPolicy) -> FrozenValues:
+    """What a segment's file of people has of each. Raises StateError: it cannot be read."""
+    try:
+        who: list[Any] = list(fastavro.reader(BytesIO(people)))
+        columns = {
+            column.name: pa.array([row[column.published_name] for row in who], column.arrow_type)
+            for column in bound.quasis
+        }
+        forgotten = np.array([row[FORGOTTEN] for row in who], dtype=np.bool_)
+    except Exception:  # a decoder's errors may hold values
+        raise damaged(_WHAT, "they cannot be read") from None
+    return FrozenValues(pa.table(columns), forgotten)
 
 
 def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment:
@@ -95,14 +147,14 @@ def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment
     Raises StateError: they cannot be read, are not of one segment, or do not come to the digest that they name.
     """
     try:
-        told = told_of(boxes)
+        header = told_of(boxes)
         who = list(fastavro.reader(BytesIO(people)))
         rows = list(fastavro.reader(BytesIO(boxes)))
         head = RosterHead(
-            int(told["epoch"], 16),
-            told["before"],
-            told["segment"],
-            told["people"] - len(who),
+            int(header["epoch"], 16),
+            header["before"],
+            header["segment"],
+            header["people"] - len(who),
             min(row[COHORT_FIELD] for row in rows),
         )
         columns = {COHORT: pa.array([row[COHORT_FIELD] for row in rows], pa.int64())}
@@ -118,9 +170,9 @@ def segment_of_files(people: bytes, boxes: bytes, bound: BoundPolicy) -> Segment
         after, told_of_people = segment.after, told_of(people)
     except Exception:  # a decoder's errors may hold values
         raise damaged(_WHAT, "they cannot be read") from None
-    if told_of_people != told:
+    if told_of_people != header:
         raise damaged(_WHAT, "people and boxes are not of one segment")
-    if (after.chain, after.people, after.cohorts) != (told["chain"], told["people"], told["cohorts"]):
+    if (after.chain, after.people, after.cohorts) != (header["chain"], header["people"], header["cohorts"]):
         raise damaged(_WHAT, "they do not come to the digest that they name")
     return segment
 
@@ -149,7 +201,7 @@ def groups_of_file(data: bytes) -> LastGroups:
         raise damaged("file of groups", "it cannot be read") from None
 
 
-def _file(table: pa.Table, name: str, told: dict[str, object], marker: bytes) -> bytes:
+def _file(table: pa.Table, name: str, header: dict[str, object], marker: bytes) -> bytes:
     schema = arrow_to_avro(table.schema, name)
-    schema["kanonflow"] = told
+    schema["kanonflow"] = header
     return avro_file(table, schema, marker)

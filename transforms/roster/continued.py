@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -45,12 +46,15 @@ def domains_of(roster: Roster, bound: BoundPolicy) -> dict[str, RangeDomain | Se
     return encode(roster.corners, bound, None, {}).domains
 
 
-def having_expected(pool: Pool, expected: Pool, roster: Roster, bound: BoundPolicy) -> Pool:
-    """The pool with those whom a file of people names and who are in no cohort, if these can be cohorts of their own.
+def having_expected(pool: Pool, expected: Pool, roster: Roster, bound: BoundPolicy, place: int) -> Pool:
+    """The pool with those whom a file of people names first, if these can be cohorts of their own.
 
-    O(n log n).
+    They are in no cohort, and no file of a run before named them: who waits by an earlier one keeps what it said.
+    Others of the file stay as they are known. place: of the run in its chain. O(n log n).
     """
-    new = roster.cohorts_of(expected.people) < 0
-    if new.sum() < bound.policy.cohorts.cohort_size:
+    size = bound.policy.cohorts.cohort_size
+    waits = pool.people[pool.known_by_file(size)]
+    new = (roster.cohorts_of(expected.people) < 0) & ~np.isin(expected.people, waits)
+    if new.sum() < size:
         return pool
-    return pool.expecting(expected.people[new], expected.values.filter(pa.array(new)), bound)
+    return pool.expecting(expected.people[new], expected.values.filter(pa.array(new)), bound, place)

@@ -46,10 +46,14 @@ class ContinuedCohorts:
         self._expects = expects
 
     def keys(self) -> list[bytes]:
-        """The partitions of which something was carried over, in their order."""
-        pattern = FileSystems.join(cohorts_directory(self._output), "*", CARRIED)
-        found = FileSystems.match([pattern])[0].metadata_list
-        names = (FileSystems.split(FileSystems.split(each.path)[0])[1] for each in found)
+        """The partitions of which something was carried over, or in which people are expected, in their order.
+
+        Of the latter, too: whom a file names is of one run's kind (``Pool.kind``), whether a row of his partition came.
+        """
+        wanted = (CARRIED, EXPECTED) if self._expects else (CARRIED,)
+        patterns = [FileSystems.join(cohorts_directory(self._output), "*", name) for name in wanted]
+        found = [each for match in FileSystems.match(patterns) for each in match.metadata_list]
+        names = {FileSystems.split(FileSystems.split(each.path)[0])[1] for each in found}
         return sorted(map(bytes.fromhex, names))
 
     def of(self, key: bytes) -> Continued | None:

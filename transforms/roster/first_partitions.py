@@ -7,7 +7,8 @@ is looked at once more across partitions, in ``BUCKETS`` parts by their keyed di
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import mmap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -39,9 +40,9 @@ def refusal(people: int, policy: Policy) -> DividedPeopleError:
     fields = ", ".join(policy.partition_by)
     return DividedPeopleError(
         f"{divided_words(people)} (partition_by: {fields}), in this run or in those that it continues: they would be in"
-        " two cohorts, and who links their rows finds them in both. Nothing was published. Take the field out of"
-        " partition_by, partition by what a person keeps, or say accept_risk: <reason> at the field; then this is"
-        " counted, and the promise over releases is not made"
+        " two cohorts, and who links their rows finds them in both. Nothing was published. Say split_by in the place of"
+        " partition_by (releases of each value, of one set of cohorts), partition by what a person keeps, or say"
+        " accept_risk: <reason> at the field; then this is counted, and the promise over releases is not made"
     )
 
 
@@ -114,6 +115,31 @@ class FirstPartitions:
         """How many people are."""
         return int((self.first & _DIVIDED != 0).sum())
 
+    def of(self, people: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The number in ``keys`` of each person's first partition, int64 (n,); -1: never seen."""
+        if self.people.size == 0:
+            return np.full(people.size, -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.people, people), self.people.size - 1)
+        first = (self.first[at] & ~_DIVIDED).astype(np.int64)
+        return np.where(self.people[at] == people, first, -1)
+
+    def among(
+        self, keys: Sequence[bytes], people: NDArray[np.uint64], otherwise: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The number among some keys of each person's first partition, int64 (n,); ``otherwise`` of whom none of them
+        is it."""
+        numbers = {key: number for number, key in enumerate(keys)}
+        own = np.array([*(numbers.get(key, -1) for key in self.keys), -1], dtype=np.int64)[self.of(people)]
+        return np.where(own >= 0, own, otherwise)
+
+    def having(self, key: bytes, people: NDArray[np.uint64]) -> FirstPartitions:
+        """The state, of whatever bucket, after people were seen in a partition."""
+        sightings, state = Sightings(), self
+        sightings.add(key, people)
+        for _, seen in sightings.by_bucket():
+            state = state.after(seen).state
+        return state
+
     def after(self, sightings: bytes) -> Growth:
         """The state after sightings of a bucket (``Sightings.take``). O((p + n) log(p + n)).
 
@@ -141,17 +167,21 @@ class FirstPartitions:
         return pack(MAGIC, VERSION, Content({"partitions": [key.hex() for key in self.keys]}, parts))
 
 
-def first_partitions_from_bytes(data: bytes | None) -> FirstPartitions:
+def first_partitions_from_bytes(data: bytes | mmap.mmap | None) -> FirstPartitions:
     """The state; nobody for None. Raises StateError for another version's or damaged bytes."""
     if not data:
         return FirstPartitions()
     parts = unpack(data, MAGIC, VERSION, _WHAT)
     try:
         keys = tuple(bytes.fromhex(key) for key in parts.meta["partitions"])
-        state = FirstPartitions(parts.array("people", "<u8"), parts.array("first", "<u4"), keys)
+        state = FirstPartitions(parts.view("people", "<u8"), parts.view("first", "<u4"), keys)
         parts.end()
     except (ValueError, KeyError, TypeError):
         raise damaged(_WHAT, "its parts do not fit its index") from None
     if state.people.size != state.first.size or (state.first & ~_DIVIDED >= max(len(keys), 1)).any():
         raise damaged(_WHAT, "not everybody in it has a partition")
-    return replace(state, people=state.people.astype(np.uint64), first=state.first.astype(np.uint32))
+    return replace(
+        state,
+        people=state.people.astype(np.uint64, copy=False),
+        first=state.first.astype(np.uint32, copy=False),
+    )

@@ -4,7 +4,8 @@
 
 It sees the frozen values of the pool and nothing else: one point of weight 1 a person, whoever has how many rows. So
 exchanging the rows of two people who enter together changes no cohort. Whom a file of people names and who was seen
-never share one: of the one nobody knows whether there was a row before, of the other everybody does.
+never share one: of the one nobody knows whether there was a row before, of the other everybody does. Nor do people whom
+files of two runs named first: one of the later file may have been seen between the two.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.loss.ncp import gcp
+from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.tree_cut import even_sample, make_cut
 from kanonflow.transforms.columns.encode import encode
 from kanonflow.transforms.kinds.domains import Domains, RangeDomain, SetDomain
@@ -73,7 +77,7 @@ def found(
 ) -> Founded:
     """The cohorts of a pool.
 
-    pool: at least ``cohort_size`` people, and at most ``MOST``, of each kind that is in it: seen, known from the start.
+    pool: at least ``cohort_size`` people, and at most ``MOST``, of each kind that is in it (``Pool.kind``).
     head: of the roster so far; the cohorts' numbers go on from it. domains: those of the partition. seed: of the
     search.
 
@@ -82,7 +86,7 @@ def found(
     """
     size = bound.policy.cohorts.cohort_size
     encoded = encode(pool.values, bound, None, domains)
-    labels, loss = _apart(encoded.table, pool.from_start, bound.policy, size, seed, threads)
+    labels, loss = _apart(encoded.table, pool.kind, bound.policy, size, seed, threads)
     # Numbered by their first member, in the order of digests.
     _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
@@ -95,22 +99,21 @@ def found(
 
 
 def _apart(
-    table: Table, from_start: NDArray[np.bool_], policy: Policy, size: int, seed: int, threads: int
+    table: Table, kind: NDArray[np.int64], policy: Policy, size: int, seed: int, threads: int
 ) -> tuple[NDArray[np.int64], float]:
-    """The class of each person and the loss, people who are known from the start by themselves."""
+    """The class of each person and the loss, people of each kind by themselves; who was seen comes last."""
     labels, lost, classes = np.empty(table.records, dtype=np.int64), 0.0, 0
-    for mask in (from_start, ~from_start):
-        own = np.flatnonzero(mask)
-        if own.size:
-            part = table if own.size == table.records else _rows_of(table, own)
-            its, loss = _labels(part, policy, size, seed, threads)
-            labels[own] = its + classes
-            classes += int(its.max()) + 1
-            lost += loss * own.size
+    for one in sorted(set(kind.tolist()), key=lambda each: (each < 0, each)):
+        own = np.flatnonzero(kind == one)
+        part = table if own.size == table.records else rows_of(table, own)
+        its, loss = _labels(part, policy, size, seed, threads)
+        labels[own] = its + classes
+        classes += int(its.max()) + 1
+        lost += loss * own.size
     return labels, lost / table.records
 
 
-def _rows_of(table: Table, rows: NDArray[np.int64]) -> Table:
+def rows_of(table: Table, rows: NDArray[np.int64]) -> Table:
     return replace(table, numeric=table.numeric[rows], categorical=table.categorical[rows])
 
 
@@ -119,14 +122,14 @@ def _labels(
 ) -> tuple[NDArray[np.int64], float]:
     """The class of each person, int64 (n,), and the loss. Large pools are cut where people are unlike."""
     people = table.records
-    budget = _budget(policy.solver.evaluations_per_row, people, size)
+    budget = budget_of(policy.solver.evaluations_per_row, people, size)
     if people <= PART:
-        return _solved(table, policy, size, budget, seed, threads)
+        return put_together(table, policy, size, budget, seed, threads)
     parts = _pieces(table, policy, size, seed)
     seeds = np.random.SeedSequence(seed).generate_state(len(parts), np.uint64)
 
     def solved(part: NDArray[np.int64], seed_of_part: np.uint64) -> tuple[NDArray[np.int64], float]:
-        return _solved(_rows_of(table, part), policy, size, budget, int(seed_of_part) >> 1, 1)
+        return put_together(rows_of(table, part), policy, size, budget, int(seed_of_part) >> 1, 1)
 
     labels, lost, classes = np.empty(people, dtype=np.int64), 0.0, 0
     with ThreadPoolExecutor(min(threads, len(parts))) as pool:
@@ -139,18 +142,21 @@ def _labels(
 
 def _pieces(table: Table, policy: Policy, size: int, seed: int) -> list[NDArray[np.int64]]:
     """The people of each piece, ascending: a function of their values, but for which of equal ones is where."""
-    few = _budget(policy.solver.evaluations_per_row, table.records, size, SAMPLE_LESS)
+    few = budget_of(policy.solver.evaluations_per_row, table.records, size, SAMPLE_LESS)
     sample = even_sample(table, max(SAMPLE, SHARES * size))
-    cohorts, _ = _solved(_rows_of(table, sample), policy, size, few, seed, 1)
+    cohorts, _ = put_together(rows_of(table, sample), policy, size, few, seed, 1)
     cut = make_cut(table, sample, cohorts, max(1, table.records // max(PIECE, SHARES * size)))
     piece = cut.piece_of(table)
     return np.split(np.argsort(piece, kind="stable"), np.cumsum(np.bincount(piece))[:-1])
 
 
-def _solved(
+def put_together(
     table: Table, policy: Policy, size: int, budget: Budget, seed: int, threads: int
 ) -> tuple[NDArray[np.int64], float]:
-    """The same of people who are solved at once: by the policy's method, or by ``auto`` if that takes no such table."""
+    """The same of people who are solved at once: by the policy's method, or by ``auto`` if that takes no such table.
+
+    The loss is that of everybody's boxes.
+    """
     task = Task(
         table,
         size,
@@ -166,10 +172,15 @@ def _solved(
         solution = solve(task, policy.solver.method)
     except UnservedError:
         solution = solve(replace(task, start="auto"))
-    return _everybody(table, solution.partition.labels.astype(np.int64), size), solution.loss
+    labels = _everybody(table, solution.partition.labels.astype(np.int64), size)
+    if solution.partition.labels.min() >= 0:
+        return labels, solution.loss
+    # The solver counts whom it leaves out as lost whole.
+    boxes = Partition(labels.astype(np.int32))
+    return labels, gcp(table, boxes) if policy.solver.loss == "ncp" else sil(table, boxes)
 
 
-def _budget(each: float | None, people: int, size: int, less: int = 1) -> Budget:
+def budget_of(each: float | None, people: int, size: int, less: int = 1) -> Budget:
     """Of a pool in parts fewer evaluations a person: by the root of its size in parts, so that it ends in time.
 
     less: by so much fewer again.

@@ -18,7 +18,10 @@ from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
 
 _NEVER = np.iinfo(np.int64).min
 FROM_START = np.iinfo(np.int64).max
-"""In the place of a window's end: of values that a file of people tells, which no row replaces."""
+"""In the place of a window's end, less the place of the run in its chain that named them first: of values that a file
+of people tells, which no row replaces."""
+MOST_PLACES = 2**20
+"""So many runs of a chain may name people."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Pool:
     """people: uint64 (p,), digests, sorted.
 
     values: p rows, the quasi-identifiers as they stand: of each field the value that its person's rows of the latest
-    window had that had one, the least of them; null where none had one.
-    ends: int64 (p, d), the end of that window in ms, or ``FROM_START``.
+    window had that had one (with a plan of shards: of the first one), the least of them; null where none had one.
+    ends: int64 (p, d), the end of that window in ms, or ``FROM_START`` less a place.
     changed: bool (p,), whether rows of the person had two different values of a field since it was first seen.
     """
 
@@ -39,20 +42,41 @@ class Pool:
     @property
     def from_start(self) -> NDArray[np.bool_]:
         """Who was known from the start, bool (p,): they enter with the first release."""
-        return (self.ends == FROM_START).all(axis=1)
+        return np.asarray((self.ends > FROM_START - MOST_PLACES).all(axis=1))
 
-    def expecting(self, people: NDArray[np.uint64], values: pa.Table, bound: BoundPolicy) -> Pool:
+    @property
+    def kind(self) -> NDArray[np.int64]:
+        """Who may share a cohort, int64 (p,): the place of the run that named a person first; -1: he was seen.
+
+        Why by place: rows of somebody whom a later file names, and that came before it, counted as a stranger's. Those
+        of somebody named before did not, so exchanging the rows of the two would show in those counts.
+        """
+        return np.where(self.from_start, FROM_START - self.ends.max(axis=1, initial=_NEVER), -1)
+
+    def known_by_file(self, least: int) -> NDArray[np.bool_]:
+        """Whose kind has so many people that they can be cohorts, bool (p,). Fewer are in a part of a shard that was
+        split while they waited: they are known by their rows. O(p log p)."""
+        first = self.from_start
+        if not first.any():
+            return first
+        _, own, count = np.unique(self.kind, return_inverse=True, return_counts=True)
+        return first & (count[own] >= least)
+
+    def expecting(
+        self, people: NDArray[np.uint64], values: pa.Table, bound: BoundPolicy, place: int = 0
+    ) -> Pool:
         """The pool with people who are known from the start, in the place of what rows said of them.
 
         people: uint64 (m,), digests, none twice. values: m rows, canonical; a null stands for good: that a row says
-        more would tell that there was one. O((p + m) log(p + m)).
+        more would tell that there was one. place: of the run that names them, which is their kind.
+        O((p + m) log(p + m)).
         """
         stays = ~np.isin(self.people, people)
         every = np.concatenate([self.people[stays], people])
         order = np.argsort(every, kind="stable")
         stated = values.select([column.name for column in bound.quasis]).cast(quasi_schema(bound))
         table = pa.concat_tables([self.values.filter(pa.array(stays)), stated]).take(pa.array(order))
-        ends = np.full((people.size, len(bound.quasis)), FROM_START, dtype=np.int64)
+        ends = np.full((people.size, len(bound.quasis)), FROM_START - place, dtype=np.int64)
         changed = np.concatenate([self.changed[stays], np.zeros(people.size, dtype=np.bool_)])
         return Pool(
             every[order],
@@ -67,19 +91,26 @@ class Pool:
         return Pool(self.people[people], values, self.ends[people], self.changed[people])
 
     def having_seen(
-        self, digests: NDArray[np.uint64], ends: NDArray[np.int64], rows: pa.Table, bound: BoundPolicy
+        self,
+        digests: NDArray[np.uint64],
+        ends: NDArray[np.int64],
+        rows: pa.Table,
+        bound: BoundPolicy,
+        *,
+        earliest: bool = False,
     ) -> Pool:
         """The pool after n rows of people who are not known.
 
         digests: uint64 (n,), whose each row is. ends: int64 (n,), end of each row's own window in ms.
-        rows: their canonical rows.
+        rows: their canonical rows. earliest: whether the first window that has a value counts, and not the latest.
 
         Postcondition: the order of the rows, and in how many calls they came, changes nothing; nor do rows that are
         seen again. Why: what a person's frozen values are must be the same on a retry, and must not follow from
         payload or arrival. Of ``changed`` that holds because the value that is kept is one of those seen: values that
         each equal it are equal to each other. Rows of people who are known from the start say nothing. O(d n log n).
         """
-        named = self.people[self.from_start]
+        stands = self.from_start
+        named = self.people[stands]
         if named.size and not (others := ~np.isin(digests, named)).all():
             digests, ends, rows = digests[others], ends[others], rows.filter(pa.array(others))
         people, owner = np.unique(np.concatenate([self.people, digests]), return_inverse=True)
@@ -94,7 +125,7 @@ class Pool:
             when = np.concatenate([self.ends[:, number], ends])
             there = np.flatnonzero(present(values))
             ranks = dense_ranks(sort_keys(values))[there]
-            best = np.lexsort((ranks, -when[there], owner[there]))
+            best = np.lexsort((ranks, when[there] if earliest else -when[there], owner[there]))
             order, ranks = there[best], ranks[best]
             first = np.append(True, owner[order][1:] != owner[order][:-1])[: order.size]
             changed[owner[order[~first & np.append(False, ranks[1:] != ranks[:-1])[: order.size]]]] = True
@@ -103,7 +134,7 @@ class Pool:
             latest[pick >= 0, number] = when[pick[pick >= 0]]
             columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
         if named.size:
-            latest[np.isin(people, named)] = FROM_START  # also where the value is a null
+            latest[np.isin(people, named)] = self.ends[stands]  # also where the value is a null
         return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed)
 
 

@@ -145,5 +145,8 @@ def from_ipc(ipc: bytes) -> pa.Table:
 def sound_rows(ipc: bytes) -> pa.Table:
     """The same of bytes that were stored. Raises pa.ArrowException or OSError: they are no rows, or point elsewhere."""
     table = from_ipc(ipc)
-    table.validate(full=True)
+    try:
+        table.validate(full=True)
+    except UnicodeDecodeError:  # of a column's name
+        raise pa.ArrowInvalid("a name that is no text") from None
     return table

@@ -38,6 +38,12 @@ def window_bounds(number: int, policy: Policy) -> tuple[int | None, int | None]:
     return start, start + policy.window_ms
 
 
+def window_end(number: int, policy: Policy) -> int:
+    """End of a window in ms; of the only one without windows, the end of time."""
+    end = window_bounds(number, policy)[1]
+    return END_OF_TIME_MS if end is None else end
+
+
 def split(rows: pa.Table, bound: BoundPolicy) -> list[Part]:
     """Rows in the canonical schema, as (partition values as canonical text, window number, rows).
 
@@ -92,6 +98,20 @@ def partition_codes(
         pairs = pairs[by_appearance]
         values = [(*values[int(pair) // len(texts)], texts[int(pair) % len(texts)]) for pair in pairs]
     return codes, values
+
+
+def part_codes(rows: pa.Table, policy: Policy) -> NDArray[np.int64]:
+    """The part of its window that each row is in (``split_by``), int64 (n,), 0 where windows are not split.
+
+    Numbered in the order of the parts' values, nulls first: an order of rows is one of people.
+    """
+    if not policy.split_by:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    codes, values = partition_codes(rows, policy.split_by)
+    order = sorted(
+        range(len(values)), key=lambda code: [(text is not None, text or "") for text in values[code]]
+    )
+    return np.argsort(order)[codes] if order else codes
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

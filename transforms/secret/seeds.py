@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -303,6 +304,12 @@ class Keystream:
 def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
     """The key of a partition in Beam and in the metrics: 16 bytes, HMAC(K_partition, its field values)."""
     return _mac(secret.lasting.derive("partition"), encode(*values))
+
+
+def keys_to_draw(secret: Secret, values: Sequence[str | None]) -> Iterator[bytes]:
+    """Keys for shards of a partition, without end: 16 bytes each, HMAC(K_shards, (its field values, a number))."""
+    key = secret.lasting.derive("partition", "shards")
+    return (_mac(key, encode(*values, number)) for number in itertools.count())
 
 
 def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:

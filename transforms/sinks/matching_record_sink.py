@@ -14,8 +14,9 @@ from apache_beam.metrics import Metrics
 
 from kanonflow.transforms.columns.avro_encoding import same_records
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent, make_directory
+from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import MatchingRecord
-from kanonflow.transforms.sinks.sinks import NAMESPACE, restricted_directory
+from kanonflow.transforms.sinks.sinks import restricted_directory
 
 
 def matching_records_directory(output: str) -> str:

@@ -53,13 +53,12 @@ from kanonflow.transforms.files.create_if_absent import (
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
-from kanonflow.transforms.release.metrics import withheld_metrics
+from kanonflow.transforms.release.metrics import NAMESPACE, withheld_metrics
 from kanonflow.transforms.release.public_metrics import public_metrics, public_metrics_schema
 from kanonflow.transforms.rows.elements import MatchingRecord, RejectedRows, Release, from_ipc
 from kanonflow.transforms.rows.unfit import count_unfit, unfit_counter
 from kanonflow.transforms.windows.chain import CarriedState
 
-NAMESPACE = "kanonflow"
 CONFLICT = "release_conflict"
 CONFLICTS_TAG = "conflicts"
 METRICS_TAG = "metrics"

@@ -10,7 +10,7 @@ the rows, whether they wait, are late or are rejected by a release, changes noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -25,6 +25,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.release.cohorts import people_in
+from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.roster.first_partitions import (
     Sightings,
     first_partitions_from_bytes,
@@ -32,7 +33,8 @@ from kanonflow.transforms.roster.first_partitions import (
 )
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import SecretSource, people_key
-from kanonflow.transforms.windows.gauges import NAMESPACE
+from kanonflow.transforms.shards.known_shards import PlanSource
+from kanonflow.transforms.shards.shards import Shards
 
 
 class Divided(NamedTuple):
@@ -46,14 +48,20 @@ class Divided(NamedTuple):
 class FindDividedPeople(beam.PTransform):
     """(partition key, (window number, Arrow IPC bytes, places)) -> Divided, of buckets where somebody came to be.
 
-    known: PBegin -> (partition key, digests of people, uint64 little-endian), of earlier runs; None: of none.
+    known: PBegin -> (key of a partition or shard, digests of people, uint64 little-endian), of earlier runs; None: of
+    none. plan: of shards; None: no partition is cut.
     Counter: ``people_in_several_partitions``.
     """
 
     def __init__(
-        self, bound: BoundPolicy, secret: SecretSource, known: beam.PTransform | None = None
+        self,
+        bound: BoundPolicy,
+        secret: SecretSource,
+        known: beam.PTransform | None = None,
+        plan: PlanSource | None = None,
     ) -> None:
         super().__init__()
+        self._plan = plan
         self._bound = bound
         self._secret = secret
         self._known = known
@@ -62,7 +70,8 @@ class FindDividedPeople(beam.PTransform):
     def expand(self, parts: beam.PCollection) -> beam.PCollection:
         seen = parts | "Seen" >> _typed(beam.ParDo(_SeenInRows(self._bound, self._secret)))
         if self._known is not None:
-            known = parts.pipeline | "Known" >> self._known | "Before" >> _typed(beam.ParDo(_Seen()))
+            before = _SeenBefore(self._bound, self._secret, self._plan)
+            known = parts.pipeline | "Known" >> self._known | "Before" >> _typed(beam.ParDo(before))
             seen = (seen, known) | "All" >> beam.Flatten()
         return seen | "First" >> beam.ParDo(_FirstPartitions()).with_output_types(Divided)
 
@@ -114,6 +123,28 @@ class _Seen(beam.DoFn):
         for bucket, sightings in self._sightings.by_bucket():
             # At the end of time: nothing here waits for a watermark, and nothing is late.
             yield WindowedValue((bucket.to_bytes(2, "big"), sightings), window.max_timestamp(), [window])
+
+
+class _SeenBefore(_Seen):
+    """The same of keys of shards, each of which is part of its partition."""
+
+    _partition_of: Mapping[bytes, bytes]
+
+    def __init__(self, bound: BoundPolicy, secret: SecretSource, plan: PlanSource | None) -> None:
+        self._bound = bound
+        self._source = secret
+        self._plan = plan
+
+    def setup(self) -> None:
+        self._partition_of = {}
+        if self._plan is not None:
+            self._partition_of = Shards(
+                self._plan.resolve(), self._bound, self._source.resolve()
+            ).partition_of
+
+    def process(self, element: tuple[bytes, bytes]) -> None:
+        key, people = element
+        super().process((self._partition_of.get(key, key), people))
 
 
 class _SeenInRows(_Seen):

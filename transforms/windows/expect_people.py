@@ -25,6 +25,7 @@ from kanonflow.schemas.policy import Others
 from kanonflow.transforms.roster.pool import empty_pool, named_twice
 from kanonflow.transforms.rows.element_rows import rows_to_table
 from kanonflow.transforms.secret.seeds import SecretSource
+from kanonflow.transforms.shards.known_shards import PlanSource
 from kanonflow.transforms.windows.chain import carried_from_bytes
 from kanonflow.transforms.windows.expected_people import (
     PeopleRows,
@@ -40,16 +41,18 @@ _SOURCE = "the collection of people"
 
 
 class ExpectPeople(beam.PTransform):
-    """Records of people, or Arrow tables of them -> (partition key, (0, carried state, EXPECTED)), one a partition.
+    """Records of people, or Arrow tables of them -> (key, (0, carried state, EXPECTED)), one a partition or shard.
 
     Workers end with InputError, with all mistakes of a bundle by field: no value of its type, a person twice, more in
     one partition than may enter together.
     """
 
-    def __init__(self, bound: BoundPolicy, secret: SecretSource, epoch: int) -> None:
+    def __init__(
+        self, bound: BoundPolicy, secret: SecretSource, epoch: int, plan: PlanSource | None = None
+    ) -> None:
         super().__init__()
         self._bound = bound
-        self._read = PeopleOfBundles(bound, secret, epoch)
+        self._read = PeopleOfBundles(bound, secret, epoch, plan)
 
     @no_annotations
     def expand(self, people: beam.PCollection) -> beam.PCollection:
@@ -66,9 +69,12 @@ class ExpectPeople(beam.PTransform):
 
 
 class PeopleOfBundles(beam.DoFn):
-    """Records of people -> (partition key, carried state) of each partition, a bundle at a time."""
+    """Records of people -> (key, carried state) of each partition or shard, a bundle at a time."""
 
-    def __init__(self, bound: BoundPolicy, secret: SecretSource, epoch: int) -> None:
+    def __init__(
+        self, bound: BoundPolicy, secret: SecretSource, epoch: int, plan: PlanSource | None = None
+    ) -> None:
+        self._plan = plan
         policy = replace(bound.policy, others=Others.DROP)
         self._bound = replace(bound, policy=policy, columns=expected_columns(bound), text=False, csv=False)
         self._source = secret
@@ -97,7 +103,9 @@ class PeopleOfBundles(beam.DoFn):
         for table in self._tables:
             people = PeopleRows(self._bound, table.schema, _SOURCE, text=False)
             people.add(table)
-            states = expected_states(people.rows, self._bound, self._source.resolve(), self._epoch)
+            secret = self._source.resolve()
+            plan = None if self._plan is None else self._plan.resolve()
+            states = expected_states(people.rows, self._bound, secret, self._epoch, plan=plan)
             for key, state in states.items():
                 yield WindowedValue((key, state.to_bytes()), MIN_TIMESTAMP, [GlobalWindow()])
 
@@ -112,8 +120,9 @@ def together(
     if twice := people.size - np.unique(people).size:
         raise named_twice(twice)
     refuse_too_many(people.size)
-    pool = empty_pool(bound).expecting(people, pa.concat_tables([each.values for each in pools]), bound)
-    state = expecting_state(states[0].partition, states[0].epoch, states[0].place, pool, bound.policy)
+    place, values = states[0].place, pa.concat_tables([each.values for each in pools])
+    pool = empty_pool(bound).expecting(people, values, bound, place)
+    state = expecting_state(states[0].partition, states[0].epoch, place, pool, bound.policy)
     return element[0], (0, state.to_bytes(), EXPECTED)
 
 

@@ -1,11 +1,12 @@
 """People who are known from the start: named by a file or a collection of people, before any row of theirs.
 
     PeopleRows(bound, schema, ...).add(table) ... .rows     checked and cast to the feed's types, one row a person
-    expected_states(rows, bound, secret, epoch)             {partition key: CarriedState}
+    expected_states(rows, bound, secret, epoch)             {key of a partition or shard: CarriedState}
 
 A state is what an earlier run would have left that had seen these people and released nothing: they wait in the pool of
-their partition, and enter with its first release, in cohorts of their own. Nothing that rows say decides who is in
-these, so the swap condition holds; in one cohort with somebody who was seen it would not.
+their partition, and enter with its first release, in cohorts of their own: of those whom one run was the first to name
+(``Pool.kind``). Nothing that rows say decides who is in these, so the swap condition holds; in one cohort with somebody
+who was seen, or may have been by a run before, it would not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.continued import Continued
+from kanonflow.transforms.roster.first_partitions import FirstPartitions
 from kanonflow.transforms.roster.founding import MOST
 from kanonflow.transforms.roster.pool import Pool, empty_pool, named_twice
 from kanonflow.transforms.roster.roster import RosterHead
@@ -34,6 +36,8 @@ from kanonflow.transforms.roster.window_groups import no_groups
 from kanonflow.transforms.rows.classify import cells_of, one_array
 from kanonflow.transforms.rows.split import partition_codes
 from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
+from kanonflow.transforms.shards.shard_plan import ShardPlan
+from kanonflow.transforms.shards.shards import Shards, in_partition
 from kanonflow.transforms.windows.chain import CarriedState, windows_of
 
 
@@ -153,10 +157,17 @@ def _bound(
 
 
 def expected_states(
-    rows: pa.Table, bound: BoundPolicy, secret: Secret, epoch: int, place: int = 0
+    rows: pa.Table,
+    bound: BoundPolicy,
+    secret: Secret,
+    epoch: int,
+    place: int = 0,
+    plan: ShardPlan | None = None,
+    placed: FirstPartitions | None = None,
 ) -> dict[bytes, CarriedState]:
-    """The pool of each partition. rows: one a person, canonical values of ``expected_columns``. place: of the run in
-    its chain.
+    """The pool of each partition, or of each of its shards. rows: one a person, canonical values of
+    ``expected_columns``. place: of the run in its chain. plan: None: no partition is cut. placed: who has a shard
+    already, in a run before, and stays there whatever a file says of him now.
 
     Raises InputError: a person stands there twice, or more are in a partition than may enter together. O(p log p).
     """
@@ -166,13 +177,18 @@ def expected_states(
     if twice:
         raise named_twice(twice)
     partition, values = partition_codes(rows, policy.partition_by)
-    states = {}
+    shards, states = Shards(plan, bound, secret), {}
     for number, names in enumerate(values):
-        own = np.flatnonzero(partition == number)
-        refuse_too_many(own.size)
-        pool = empty_pool(bound).expecting(digests[person[own]], rows.take(pa.array(own)), bound)
-        key = partition_key(secret, names)
-        states[key] = expecting_state(key, epoch, place, pool, policy)
+        here = np.flatnonzero(partition == number)
+        keys, at = shards.keys_of(names, rows.take(pa.array(here)), digests[person[here]])
+        if placed is not None:
+            people = in_partition(partition_key(secret, names), digests[person[here]])
+            at = placed.among(keys, people, at)
+        for shard in np.unique(at).tolist():
+            own = here[at == shard]
+            refuse_too_many(own.size)
+            pool = empty_pool(bound).expecting(digests[person[own]], rows.take(pa.array(own)), bound, place)
+            states[keys[shard]] = expecting_state(keys[shard], epoch, place, pool, policy)
     return states
 
 
@@ -194,21 +210,28 @@ def refuse_too_many(count: int) -> None:
 class ExpectedCohorts:
     """``step.EarlierCohorts`` of an epoch that begins with people who are expected, in memory."""
 
-    def __init__(self, rows: pa.Table, bound: BoundPolicy, secret: Secret, epoch: int) -> None:
+    def __init__(
+        self,
+        rows: pa.Table,
+        bound: BoundPolicy,
+        secret: Secret,
+        epoch: int,
+        plan: ShardPlan | None = None,
+    ) -> None:
         """As of ``expected_states``."""
         self._epoch = epoch
-        self._states = expected_states(rows, bound, secret, epoch)
+        self._states = expected_states(rows, bound, secret, epoch, plan=plan)
 
     @property
     def people(self) -> Iterator[tuple[bytes, NDArray[np.uint64]]]:
-        """The digests of whom each partition expects."""
+        """The digests of whom each partition, or shard, expects."""
         for key, state in self._states.items():
             if state.warm.roster is not None:
                 yield key, state.warm.roster.pool.people
 
     def keys(self) -> list[bytes]:
-        """Of which something was carried over: none."""
-        return []
+        """Of which something was carried over, or in which people are expected."""
+        return sorted(self._states)
 
     def of(self, key: bytes) -> Continued | None:
         """What a partition begins with; None: nobody is expected in it."""

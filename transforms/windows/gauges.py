@@ -16,7 +16,8 @@ from typing import Any
 
 from apache_beam.metrics import Metrics
 
-NAMESPACE = "kanonflow"
+from kanonflow.transforms.release.metrics import NAMESPACE
+
 MILLIONTHS = 1_000_000
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.state_versions import damaged, other_layout
 from kanonflow.transforms.lineage.release_lineage import Claim
-from kanonflow.transforms.rows.split import END_OF_TIME_MS
+from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_end
 
 VERSION = 2
 _WHAT = "partition clock"
@@ -221,13 +221,6 @@ class PartitionClock:
     def forgotten(self) -> PartitionClock:
         """After the warm state was dropped."""
         return replace(self, warm=False)
-
-
-def window_end(number: int, policy: Policy) -> int:
-    """End of a window in ms; of the only one without windows, the end of time."""
-    if policy.window_ms is None:
-        return END_OF_TIME_MS
-    return (number + 1) * policy.window_ms + policy.window_offset_ms
 
 
 def fires_at(action: Action | None, policy: Policy) -> int | None:

@@ -188,6 +188,7 @@ class SolveWindows(beam.DoFn):
     most_state: bytes of a value of state.
     job_start: which start of a stream's job it is; None: it is no stream's.
     first: measures the payload of the first windows; None: somebody has measured a sample.
+    earliest, compressed: as of ``PartitionStep``.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
@@ -215,8 +216,11 @@ class SolveWindows(beam.DoFn):
         most_state: int = most_state_bytes(""),
         job_start: int | None = None,
         first: FirstWindows | None = None,
+        earliest: bool = False,
+        compressed: bool = True,
     ) -> None:
         self._bound = bound
+        self._earliest, self._compressed = earliest, compressed
         self._first = first
         self._source = secret
         self._threads = threads
@@ -265,6 +269,8 @@ class SolveWindows(beam.DoFn):
             self._epoch,
             self._continued,
             self._chain,
+            compressed=self._compressed,
+            earliest=self._earliest,
         )
 
     @with_cells(bags=Bags, warm=WarmCells)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from apache_beam.metrics import Metrics
 
+from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.release.warm_state import WarmState
-from kanonflow.transforms.windows.gauges import NAMESPACE
 from kanonflow.transforms.windows.warm_cells import CellWrites
 
 _DATAFLOW_MOST = 64 << 20

@@ -103,7 +103,7 @@ class EarlierCohorts(Protocol):
         """What a partition begins with; None: with nobody. The same whenever it is asked."""
 
     def keys(self) -> list[bytes]:
-        """The partitions of which something was carried over, in their order."""
+        """The partitions of which something was carried over, or in which people are expected, in their order."""
 
 
 class Begun(NamedTuple):
@@ -147,6 +147,7 @@ class PartitionStep:
     continued: with ``cohort: lasting``, whom an earlier run of the epoch has put together; None: nobody.
     chain: the run among those that continue each other; None: it hands nothing on.
     compressed: compress the rows of releases: they leave the process.
+    earliest: freeze people with the values of their first window: with a plan of shards, which goes by them.
     """
 
     bound: BoundPolicy
@@ -159,6 +160,7 @@ class PartitionStep:
     continued: EarlierCohorts | None = None
     chain: Chain | None = None
     compressed: bool = True
+    earliest: bool = False
 
     @cached_property
     def protection(self) -> Protection[Any, Any]:
@@ -184,7 +186,8 @@ class PartitionStep:
         warm = replace(warm, domains=domains_of(roster, self.bound) or warm.domains)
         if earlier.expected is not None:
             waits = warm.roster or RosterState(roster.head, empty_pool(self.bound))
-            pool = having_expected(waits.pool, _named(earlier.expected, key), roster, self.bound)
+            named = _named(earlier.expected, key)
+            pool = having_expected(waits.pool, named, roster, self.bound, self.place)
             warm = replace(warm, roster=replace(waits, pool=pool))
         segments = tuple(segment.to_bytes() for segment in earlier.segments)
         return Begun(self._kept(clock), warm, roster, segments, batches, rows)
@@ -197,8 +200,9 @@ class PartitionStep:
         if clock.last_end is not None:
             raise InputError("people: some came after a first release; give them as a bounded collection")
         waits = warm.roster or RosterState(empty_roster(self.epoch).head, empty_pool(self.bound))
-        named = _named(people, key)
-        pool = waits.pool.expecting(named.people, named.values, self.bound)
+        # Of a kind of their own, if some are there already.
+        named, place = _named(people, key), int(waits.pool.kind.max(initial=-1)) + 1
+        pool = having_expected(waits.pool, named, empty_roster(self.epoch), self.bound, place)
         return replace(warm, roster=replace(waits, pool=pool))
 
     def arrive(self, clock: PartitionClock, window: int) -> Arrival:
@@ -368,6 +372,7 @@ class PartitionStep:
             threads=self.threads,
             clock=self.time,
             recorded=None if self.published is None else self.published.solution,
+            earliest=self.earliest,
         )
 
     def _built_on(

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from kanonflow.pipelines.audit.files.header import header_faults
 from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.header import header_faults
 from kanonflow.pipelines.audit.read.read_input import avro_records, metrics_records
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.read.values import read_object

@@ -35,7 +35,10 @@ def may_wait(
     if size is None:
         return ~np.isin(records.partition, np.array(partition, np.int64))
     known = records.window >= -(2**61)
-    last = np.full(int(records.partition.max(initial=0)) + 1, np.iinfo(np.int64).min)
+    most = max(
+        int(records.partition.max(initial=0)), *partition, 0
+    )  # a shard may have a release and no record
+    last = np.full(most + 1, np.iinfo(np.int64).min)
     for head, number in zip(heads, partition, strict=True):
         if number >= 0 and head.end is not None:
             last[number] = max(int(last[number]), head.end)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, SEEN_BEFORE_MS, InputRows
+from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, SEEN_BEFORE_MS, WAITED_MS, InputRows
 from kanonflow.pipelines.audit.read.carried_state import CAME, Carried, CarriedPartition, clock_in
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord
 from kanonflow.pipelines.audit.read.findings import Findings
@@ -33,10 +33,11 @@ def judge_carried(
     segments: Sequence[EnteredSegment],
     record: ChainRecord | None,
     cohort_size: int,
+    split: frozenset[str],
     findings: Findings,
 ) -> None:
     """What can be told without the secret. segments: of all partitions, those of earlier runs too. record: of the run,
-    None: it says nothing of its place."""
+    None: it says nothing of its place. split: keys of shards whose parts carry what they did."""
     if record is not None and record.place is not None:
         place, epoch = record.place, record.epoch
         other = sum((each.place, each.epoch) != (place, epoch) for each in (carried.left or {}).values())
@@ -50,7 +51,7 @@ def judge_carried(
         if any(each.clock is not None for each in carried.came.values()):
             findings.add("restricted/carried is missing: what waited when the run began is lost")
         return
-    lost = carried.came.keys() - carried.left.keys()
+    lost = carried.came.keys() - carried.left.keys() - split
     if lost:
         findings.add(f"the carried states of {len(lost)} partitions that the run began with are lost")
     entered = _people_by_partition(segments)
@@ -61,7 +62,8 @@ def judge_carried(
         inside += int(np.isin(left.pool, known).sum())
         came = carried.came.get(partition)
         if came is not None:
-            gone += int((~np.isin(came.pool, np.concatenate([left.pool, known]))).sum())
+            waited = came.pool[~_too_few(came, cohort_size)]
+            gone += int((~np.isin(waited, np.concatenate([left.pool, known]))).sum())
     if gone:
         findings.add(f"{gone} people of the pool that the run began with neither entered nor wait any more")
     if inside:
@@ -78,17 +80,28 @@ def _judge_named(
     cohort_size: int,
     findings: Findings,
 ) -> None:
-    """Of one run: whom it expected entered or waits on, where they were a cohort's worth of people whom nobody knew."""
+    """Of one run: whom it expected entered or waits on, where they were a cohort's worth of people in no cohort whom no
+    file of a run before had named."""
     nobody, lost = np.zeros(0, np.uint64), 0
     before = _people_by_partition([each for each in segments if each.inherited])
     entered = _people_by_partition(segments)
     for each in carried.expected:
-        new = each.pool[~np.isin(each.pool, before.get(each.partition, nobody))]
+        came = carried.came.get(each.partition)
+        named = nobody if came is None else came.pool[(came.kind >= 0) & ~_too_few(came, cohort_size)]
+        known = np.concatenate([before.get(each.partition, nobody), named])
+        new = each.pool[~np.isin(each.pool, known)]
         if each.partition in left and len(new) >= cohort_size:
             stands = (left[each.partition].pool, entered.get(each.partition, nobody))
             lost += int((~np.isin(new, np.concatenate(stands))).sum())
     if lost:
         findings.add(f"{lost} people of the file of people neither entered nor wait")
+
+
+def _too_few(came: CarriedPartition, cohort_size: int) -> np.ndarray:
+    """Of people whom files named, bool (p,), those of a kind of fewer than a cohort, as in a part of a shard: they are
+    known by their rows from then on."""
+    own, count = np.unique(came.kind, return_inverse=True, return_counts=True)[1:]
+    return (came.kind >= 0) & (count[own.ravel()] < cohort_size)
 
 
 def judge_clocks(
@@ -149,8 +162,12 @@ def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]
 
     partition_of: the number of each partition, as rows are numbered; others are left out.
     """
-    before = [(SEEN_BEFORE_MS, each) for each in carried.came.values()]
-    for end, came in (*before, *((EXPECTED_MS + each.place, each) for each in carried.expected)):
+    before = [
+        (np.where(each.kind < 0, SEEN_BEFORE_MS, WAITED_MS + each.kind), each)
+        for each in carried.came.values()
+    ]
+    expected = [(np.full(len(each.pool), EXPECTED_MS + each.place), each) for each in carried.expected]
+    for end, came in (*before, *expected):
         number = partition_of.get(came.partition)
         if number is None or not len(came.pool):
             continue
@@ -159,7 +176,7 @@ def with_pool(rows: InputRows, carried: Carried, partition_of: Mapping[str, int]
             rows,
             digest=np.concatenate([rows.digest, came.pool]),
             partition=np.concatenate([rows.partition, np.full(count, number, rows.partition.dtype)]),
-            end=np.concatenate([rows.end, np.full(count, end, np.int64)]),
+            end=np.concatenate([rows.end, end]),
             values=np.concatenate([rows.values, came.values]),
             readable=np.concatenate([rows.readable, np.ones(count, bool)]),
         )

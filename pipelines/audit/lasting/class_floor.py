@@ -111,9 +111,9 @@ def _people_in_boxes(ground: LastingGround, people: InputPeople) -> np.ndarray:
     keys = np.column_stack([rows.partition[there], people.individual[there], rows.values[there]])
     first, of_row, _ = group_rows(keys)
     since = extreme(np.minimum, of_row, rows.end[there], len(first))
-    points = Points(rows.values[there][first], rows.partition[there][first], since)
+    points = Points(rows.values[there][first], ground.family(rows.partition[there][first]), since)
     who = people.individual[there][first].astype(np.int64)
-    boxes = Boxes(groups.boxes, ground.partition[groups.release], made[groups.release])
+    boxes = Boxes(groups.boxes, ground.family(ground.partition)[groups.release], made[groups.release])
     count = np.zeros(len(groups.release), np.int64)
     total = int(who.max(initial=0)) + 2
     for box, point in pairs_in_boxes(points, boxes, ground.books):

@@ -8,6 +8,7 @@ back: of a run over files it settles everything, for who can go goes with the fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +38,20 @@ class Due:
 
 
 def due_releases(
-    rows: Rows, windows: Windows, number: np.ndarray, end: np.ndarray, entry: np.ndarray, *, waiting: bool
+    rows: Rows,
+    windows: Windows,
+    number: np.ndarray,
+    end: np.ndarray,
+    entry: np.ndarray,
+    may: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    *,
+    waiting: bool,
 ) -> Due:
     """Pairs of records and releases that they may be in. number, end, entry: int64 (n,), payload, end of the own window
-    and turn of its person's entry. waiting: a record may be in no release yet.
+    and turn of its person's entry. may: of records and releases, whether that is of the record's
+    shard. waiting: a record may be in no release yet.
     O((rows + records) windows of a wait)."""
-    record, release, want_at, want = _admissible(rows, windows, number, end, entry)
+    record, release, want_at, want = _admissible(rows, windows, number, end, entry, may)
     batch = np.unique(windows.turn, return_inverse=True)[1][release]
     order = np.argsort(batch, kind="stable")
     record, release, want_at, batch = record[order], release[order], want_at[order], batch[order]
@@ -79,7 +88,12 @@ def _certain(
 
 
 def _admissible(
-    rows: Rows, windows: Windows, number: np.ndarray, end: np.ndarray, entry: np.ndarray
+    rows: Rows,
+    windows: Windows,
+    number: np.ndarray,
+    end: np.ndarray,
+    entry: np.ndarray,
+    of_shard: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Record, release and place in the last array of each pair; rows of each release and payload."""
     release = windows.release[rows.group].astype(np.int64)
@@ -99,4 +113,5 @@ def _admissible(
     made, turn = windows.made[release[found]], windows.turn[release[found]]
     may = (made >= end[record]) & (turn >= entry[record])
     may &= (made <= end[record] + windows.waiting) | windows.closing[release[found]]
+    may &= of_shard(record, release[found])
     return record[may], release[found][may], want_of[found][may].astype(np.int64), want

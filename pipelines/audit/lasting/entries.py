@@ -12,11 +12,13 @@ O(rows + people) but for sorting.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kanonflow.pipelines.audit.lasting.rosters import Rosters
+from kanonflow.pipelines.audit.lasting.rosters import Rosters, entered_by
+from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
+from kanonflow.pipelines.audit.read.carried_state import MOST_PLACES
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import (
@@ -34,6 +36,8 @@ SEEN_BEFORE_MS = -(2**58)
 """Of whom only the pool tells: the end of a window before every release of this run, and long over."""
 EXPECTED_MS = SEEN_BEFORE_MS + 1
 """Of whom a file of people names the same, plus the place of that run in its chain."""
+WAITED_MS = EXPECTED_MS + MOST_PLACES
+"""Of who waits because a run before those that are judged was the first to name him: the same, plus its place."""
 _EARLIEST = INHERITED_MS // 2
 _NEVER = np.iinfo(np.int64).max
 # A row whose time is unknown has an end before this.
@@ -73,6 +77,16 @@ def people_of_rows(rows: InputRows, rosters: Rosters) -> np.ndarray:
     return place[group[count:]]
 
 
+def in_their_parts(rows: InputRows, rosters: Rosters, tree: ShardTree) -> InputRows:
+    """The rows; those of a shard that was split as of the part in whose cohorts their people are, if in one."""
+    partition = rows.partition.copy()
+    for part in np.unique(rosters.partition).tolist() if tree.has_splits else ():
+        above = np.isin(partition, tree.above(part)[1:])
+        above[above] = np.isin(rows.digest[above], rosters.person[rosters.partition == part])
+        partition[above] = part
+    return replace(rows, partition=partition)
+
+
 def judge_entries(
     rows: InputRows,
     person: np.ndarray,
@@ -85,9 +99,11 @@ def judge_entries(
     *,
     bounded: bool,
     expected: np.ndarray | None = None,
+    tree: ShardTree = NO_SPLITS,
 ) -> None:
     """Note what the input does not explain. person: of ``people_of_rows``. fields: names of the quasi-identifiers.
-    expected: bool (p,), who entered because he was known from the start, which is no intake; None: nobody."""
+    tree: of shards. expected: bool (p,), who entered because he was known from the start, which is no
+    intake; None: nobody."""
     expected = np.zeros(len(rosters.person), bool) if expected is None else expected
     ends = release_ends(heads)
     entry = ends[rosters.entered]
@@ -123,7 +139,7 @@ def judge_entries(
     due[due] &= (over == entry[person[due]]) | (closing & (over < entry[person[due]]))
     forced = np.bincount(rosters.entered[person[due]], minlength=len(heads)) > 0
     came = np.bincount(rosters.entered[~expected], minlength=len(heads))
-    enough = _enough(rosters, heads, partition_of, policy)
+    enough = _enough(rosters, heads, partition_of, policy, tree)
     early = (came > 0) & (came < enough) & ~forced & (ends > _EARLIEST)
     if early.any():
         findings.add(
@@ -138,14 +154,19 @@ def judge_entries(
 
 
 def _enough(
-    rosters: Rosters, heads: Sequence[ReleaseHead], partition_of: Sequence[int], policy: Policy
+    rosters: Rosters,
+    heads: Sequence[ReleaseHead],
+    partition_of: Sequence[int],
+    policy: Policy,
+    tree: ShardTree,
 ) -> np.ndarray:
     """How many newcomers are an intake at each release, float64 (releases,): by who had entered before it."""
-    came = np.bincount(rosters.entered, minlength=len(heads))
+    came = entered_by(rosters.entered, rosters.partition, heads, tree)
     entered, before = np.zeros(len(heads)), dict.fromkeys(partition_of, 0)
     for number in sorted(range(len(heads)), key=lambda number: heads[number].turn):
         entered[number] = before[partition_of[number]]
-        before[partition_of[number]] += int(came[number])
+        for own, count in came[number].items():
+            before[own] = before.get(own, 0) + count
     return np.maximum(np.ceil(policy.cohorts.intake_share * entered), policy.cohorts.intake)
 
 

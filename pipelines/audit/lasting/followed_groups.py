@@ -98,7 +98,15 @@ def follow_groups(
     number = payloads.number[ground.person[payloads.record] >= 0]
     person = ground.person[record]
     due = due_releases(
-        rows, ground.windows, number, ground.end[record], ground.entry[person], waiting=waiting
+        rows,
+        ground.windows,
+        number,
+        ground.end[record],
+        ground.entry[person],
+        lambda at, release: ground.tree.covers(
+            ground.partition[release], ground.rosters.partition[person[at]]
+        ),
+        waiting=waiting,
     )
     counts = people_of_pairs(due.release, person[due.record], due.certain, len(ground.heads))
     counts[spoiled] = 0, np.iinfo(np.int64).max

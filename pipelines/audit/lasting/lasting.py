@@ -36,12 +36,13 @@ from kanonflow.pipelines.audit.lasting.class_floor import InputPeople, judge_flo
 from kanonflow.pipelines.audit.lasting.entries import (
     INHERITED_MS,
     InputRows,
+    in_their_parts,
     judge_entries,
     people_of_rows,
     rows_of,
 )
 from kanonflow.pipelines.audit.lasting.expected_entries import (
-    are_too_few,
+    count_for_nothing,
     entered_as_expected,
     judge_expected_entries,
 )
@@ -51,6 +52,8 @@ from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payl
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
 from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
 from kanonflow.pipelines.audit.lasting.rosters import judge_frozen_boxes, read_rosters
+from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
+from kanonflow.pipelines.audit.lasting.shards import Numbers, spread
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord
@@ -79,7 +82,7 @@ class LastingEvidence:
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
     named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
-    there is no file, or it is not judged.
+    there is no file, or it is not judged. shards: None: the run went by no plan.
     """
 
     policy: Policy
@@ -99,6 +102,12 @@ class LastingEvidence:
     record: ChainRecord | None
     named: InputRows | None = None
     named_individual: np.ndarray | None = None
+    shards: Numbers | None = None
+
+    @property
+    def tree(self) -> ShardTree:
+        """Which shard was split from which."""
+        return NO_SPLITS if self.shards is None else self.shards.tree
 
 
 @dataclass(frozen=True)
@@ -125,13 +134,20 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     if evidence.segments is None:
         return LastingFigures()
     rosters = read_rosters(
-        evidence.segments, heads, evidence.partition_of, policy, evidence.metrics, findings
+        evidence.segments, heads, evidence.partition_of, policy, evidence.metrics, evidence.tree, findings
     )
     if rosters is None:
         findings.add("who stands behind the rows was not audited further: the cohorts are not whole")
         return LastingFigures()
     judge_frozen_boxes(rosters, evidence.box_books, heads, findings)
-    judge_carried(evidence.carried, every, evidence.record, policy.cohorts.cohort_size, findings)
+    judge_carried(
+        evidence.carried,
+        every,
+        evidence.record,
+        policy.cohorts.cohort_size,
+        evidence.tree.split_keys,
+        findings,
+    )
     keys = [evidence.metrics.get(head.release_id, {}).get("partition") for head in heads]
     fewest = rosters.fewest(np.arange(len(rosters.person)))
     figures = LastingFigures(len(rosters.members), len(rosters.person), fewest)
@@ -140,14 +156,25 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     nobody = np.full(len(evidence.rows.end), -1, np.int64)
     partition = np.array(evidence.partition_of, np.int32)
     ground = LastingGround(
-        policy, heads, groups, rosters, evidence.box_books, evidence.rows.end, nobody, partition
+        policy,
+        heads,
+        groups,
+        rosters,
+        evidence.box_books,
+        evidence.rows.end,
+        nobody,
+        partition,
+        evidence.tree,
     )
     inherited = any(segment.inherited for segment in evidence.segments)
     # Of who waited before this run only the pool tells.
     inherited |= any(len(came.pool) for came in evidence.carried.came.values())
     # Nor is there a row of everybody whom a file of people names.
     inherited |= bool(evidence.carried.expected)
-    people = InputPeople(evidence.rows, evidence.individual, explains=not inherited)
+    cut = evidence.rows, evidence.individual
+    people = InputPeople(
+        *(cut if evidence.shards is None else spread(*cut, evidence.shards)), explains=not inherited
+    )
     judge_floor(ground, people, _payloads(evidence), findings)
     held = _judge_boxes(ground, findings)
     if evidence.digest_of_code is None:
@@ -156,14 +183,16 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     person = people_of_rows(rows, rosters)
     numbers = {
         key: number for key, number in zip(keys, evidence.partition_of, strict=True) if key is not None
-    }
+    } | dict(evidence.tree.keys)
     if evidence.named is not None:
         named = replace(evidence.named, digest=evidence.digest_of_code[evidence.named_individual])
         people_of_file = (named.digest, named.values, named.partition)
         judge_expected(evidence.carried, *people_of_file, numbers, findings)
     seen = with_pool(rows, evidence.carried, numbers)
+    seen = in_their_parts(seen, rosters, evidence.tree)
     its = people_of_rows(seen, rosters)
-    counts = ~are_too_few(seen, its, rosters, heads, policy)
+    lies = evidence.tree.top(seen.partition, partition)
+    counts = ~count_for_nothing(seen, its, lies, rosters, heads, policy)
     seen, its = rows_of(seen, counts), its[counts]
     expected = np.zeros(len(rosters.person), bool)
     expected[its[entered_as_expected(seen, its, rosters, heads)]] = True
@@ -178,11 +207,11 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         fields,
         findings,
         expected=expected,
+        tree=evidence.tree,
         # Repeats of an event are in the input, and nobody is seen by one.
         bounded=evidence.bounded and policy.event_id is None and not waiting,
     )
-    if evidence.named is not None:
-        judge_expected_entries(seen, its, rosters, heads, evidence.partition_of, fields, findings)
+    judge_expected_entries(seen, its, rosters, heads, evidence.partition_of, fields, findings, evidence.tree)
     if not waiting:
         entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
@@ -207,8 +236,13 @@ def _judge_boxes(ground: LastingGround, findings: Findings) -> tuple[np.ndarray,
     """
     groups, rosters = ground.groups, ground.rosters
     made, release = ground.turns, groups.release
-    boxes = Boxes(groups.boxes, ground.partition[release], made[release])
-    group, cohort = cohorts_in_boxes(rosters, made[rosters.cohort_entered], boxes, ground.books)
+    lies = np.empty(len(rosters.members), np.int32)
+    lies[rosters.cohort] = rosters.partition
+    boxes = Boxes(groups.boxes, ground.family(ground.partition)[release], made[release])
+    since = made[rosters.cohort_entered]
+    group, cohort = cohorts_in_boxes(rosters, since, ground.family(lies), boxes, ground.books)
+    own = ground.tree.covers(ground.partition[release[group]], lies[cohort])
+    group, cohort = group[own], cohort[own]
     held = np.bincount(group, weights=rosters.members[cohort], minlength=len(release))
     note_groups(
         ground,
@@ -234,17 +268,21 @@ def _with_inherited(evidence: LastingEvidence) -> LastingEvidence:
         evidence.metrics.get(head.release_id, {}).get("partition"): place
         for head, place in zip(heads, partition_of, strict=True)
     }
-    segments = []
+    numbers, segments = {place for place in partition_of if place >= 0}, []
     for segment in evidence.segments or ():
         if segment.inherited:
-            if segment.partition not in places:
+            own = evidence.tree.keys.get(segment.partition, places.get(segment.partition, -1))
+            if not numbers & set(evidence.tree.above(own)):
                 continue
             end = INHERITED_MS + segment.head.segments
             # Under a name of its own: what it says is not of a release here, whatever that is called.
-            segment = replace(segment, release_id=f"{segment.release_id} of an earlier run")
+            name = f"{segment.release_id} of an earlier run"
+            # Who entered in a shard with one release may lie in several parts of it.
+            name += f" ({segment.partition})" if evidence.tree.has_splits else ""
+            segment = replace(segment, release_id=name)
             epoch = f"{segment.head.epoch:016x}"
             heads.append(ReleaseHead(segment.release_id, None, end, (), epoch, _BEFORE_ALL))
-            partition_of.append(places[segment.partition])
+            partition_of.append(own)
         segments.append(segment)
     released = replace(evidence.released, heads=tuple(heads))
     return replace(evidence, released=released, partition_of=partition_of, segments=tuple(segments))
@@ -265,8 +303,14 @@ def _judge_names(
 
 
 def _payloads(evidence: LastingEvidence) -> Payloads:
+    """Equal payloads of two shards are two; without the secret it is not known for sure whose shard which is."""
     record = np.flatnonzero(evidence.stays)
-    _, number, _ = group_rows(np.concatenate([evidence.payload[record], evidence.released.payload]))
+    own, out = evidence.payload[record], evidence.released.payload
+    if evidence.digest_of_code is not None:
+        of_release = np.array(evidence.partition_of, np.int64)
+        own = np.column_stack([own, evidence.tree.top(evidence.rows.partition[record], of_release)])
+        out = np.column_stack([out, evidence.tree.top(of_release, of_release)[evidence.released.release]])
+    _, number, _ = group_rows(np.concatenate([own, out]))
     return Payloads(record, number[: len(record)].astype(np.int64), number[len(record) :].astype(np.int64))
 
 
@@ -293,9 +337,11 @@ def _judge_overdue(evidence: LastingEvidence, findings: Findings) -> None:
     """Where rows may wait: those whose time is over are out. Counted by payload, over the whole feed."""
     heads = evidence.released.heads
     last = np.full(int(evidence.rows.partition.max(initial=0)) + 1, np.iinfo(np.int64).min)
+    parts = {own: evidence.tree.above(own) for own in range(len(last))}
     for head, place in zip(heads, evidence.partition_of, strict=True):
         if place >= 0 and head.end is not None:
-            last[place] = max(int(last[place]), head.end)
+            for own in (own for own, above in parts.items() if place in above):
+                last[own] = max(int(last[own]), head.end)
     over = evidence.stays & (evidence.rows.end + evidence.policy.waiting_ms <= last[evidence.rows.partition])
     over &= evidence.rows.end > -(2**61)
     payload = evidence.payload[over]
@@ -319,9 +365,9 @@ def with_told_ends(
     """
     heads = []
     for head in released.heads:
-        told = metrics.get(head.release_id, {})
-        end = read_object(told.get("window_end"), MILLISECONDS)
-        closing = told.get("kind") == "closing"
+        record = metrics.get(head.release_id, {})
+        end = read_object(record.get("window_end"), MILLISECONDS)
+        closing = record.get("kind") == "closing"
         heads.append(replace(head, end=head.end if end is None else end, closing=closing))
     return with_told_places(replace(released, heads=tuple(heads)), metrics, places)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
+from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends
@@ -42,7 +43,8 @@ class Windows:
 @dataclass(frozen=True)
 class LastingGround:
     """What groups are held against. Of all n records of the input: end: int64 (n,), end of each one's own window in ms;
-    person: int64 (n,), place in ``rosters``, -1: it never entered. partition: int32 (releases,), as of rows."""
+    person: int64 (n,), place in ``rosters``, -1: it never entered. partition: int32 (releases,), as of rows.
+    tree: of shards."""
 
     policy: Policy
     heads: Sequence[ReleaseHead]
@@ -52,6 +54,11 @@ class LastingGround:
     end: np.ndarray
     person: np.ndarray
     partition: np.ndarray
+    tree: ShardTree = NO_SPLITS
+
+    def family(self, number: np.ndarray) -> np.ndarray:
+        """Of partitions and shards, int (n,): what their releases may have people of, as one number, int32 (n,)."""
+        return self.tree.top(number, self.partition).astype(np.int32)
 
     @property
     def release_ends(self) -> np.ndarray:

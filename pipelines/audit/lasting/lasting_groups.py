@@ -85,6 +85,13 @@ def judge_groups(
         pairs.keep(entry <= turn[pairs.group[pairs.unit]]),
         "carry the payload of people who had not entered by then",
     )
+    if ground.tree.has_splits:
+        lies = ground.rosters.partition[ground.person[pairs.record]]
+        shard = ground.partition[groups.release[pairs.group[pairs.unit]]]
+        note(
+            pairs.keep(ground.tree.covers(shard, lies)),
+            "carry the payload of people of another part of a shard that was split",
+        )
     cohort = _cohorts(ground, pairs)
     encoded = encode_boxes(ground.books)
     inside = _inside(ground, encoded, pairs.group[pairs.unit], cohort)

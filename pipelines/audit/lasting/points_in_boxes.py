@@ -75,15 +75,14 @@ def pairs_in_boxes(
 
 
 def cohorts_in_boxes(
-    rosters: Rosters, since: np.ndarray, boxes: Boxes, books: Sequence[BoxBook]
+    rosters: Rosters, since: np.ndarray, partition: np.ndarray, boxes: Boxes, books: Sequence[BoxBook]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of a box and a cohort that lies in it with all of its corners, int64 each, ascending by box.
 
-    since: int64 (c,), when each cohort entered. O(pairs with a first corner in the box, times corners).
+    since: int64 (c,), when each cohort entered; partition: int32 (c,), as of ``boxes``.
+    O(pairs with a first corner in the box, times corners).
     """
     first = rosters.starts[:-1]
-    partition = np.empty(len(first), np.int32)
-    partition[rosters.cohort] = rosters.partition
     encoded = encode_boxes(books)
     told: list[tuple[np.ndarray, np.ndarray]] = []
     for box, cohort in pairs_in_boxes(Points(rosters.corners[first], partition, since), boxes, books):

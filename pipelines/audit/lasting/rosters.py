@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from kanonflow.pipelines.audit.lasting.shard_tree import ShardTree
 from kanonflow.pipelines.audit.read.boxes import BoxBook, encode_records
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.schemas.policy import Policy
+
+_TWO_FOLDERS = "the cohorts of one partition lie in two folders, or two partitions share one"
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,13 @@ def read_rosters(
     partition_of: Sequence[int],
     policy: Policy,
     metrics: Mapping[str, Mapping[str, Any]],
+    tree: ShardTree,
     findings: Findings,
 ) -> Rosters | None:
     """The rosters of all partitions; None: what is told is none, and nothing can be held against it.
 
     partition_of: the number of each release's partition, as records are numbered. metrics: of each release, by its id.
+    tree: of shards: who entered in one that was split lies in the folder of a part.
     """
     release_of = {head.release_id: number for number, head in enumerate(heads)}
     lost = [segment for segment in segments if segment.release_id not in release_of]
@@ -69,16 +74,24 @@ def read_rosters(
         findings.add(f"{len(lost)} segments of cohorts entered with releases that are not there")
         return None
     entered = [release_of[segment.release_id] for segment in segments]
-    twice = len(entered) - len(set(entered))
+    numbers = [
+        tree.keys.get(segment.partition, partition_of[release])
+        for segment, release in zip(segments, entered, strict=True)
+    ]
+    twice = len(entered) - len(set(zip(entered, numbers, strict=True)))
     if twice:
         findings.add(f"{twice} releases have two segments of cohorts")
     _judge_epochs(segments, heads, metrics, findings)
-    if not _judge_chains(segments, heads, entered, partition_of, findings):
+    made = np.array(partition_of, np.int64)[entered]
+    if not tree.covers(made, np.array(numbers, np.int64)).all():
+        findings.add(_TWO_FOLDERS)
+        return None
+    if not _judge_chains(segments, heads, entered, numbers, findings):
         return None
     if any(len(part) == 0 for segment in segments for part in (segment.people, segment.corner_cohort)):
         findings.add("a segment of cohorts with nobody in it, or without boxes")
         return None
-    rosters = _put_together(segments, entered, partition_of, len(policy.quasis))
+    rosters = _put_together(segments, entered, numbers, len(policy.quasis))
     if rosters is None:
         findings.add("cohorts are not numbered one after the other, or some have no box")
         return None
@@ -90,8 +103,8 @@ def read_rosters(
             *(heads[number].release_id for number in np.unique(rosters.cohort_entered[small])),
         )
     _judge_once(rosters, policy, findings)
-    _judge_partitions(rosters, heads, partition_of, findings)
-    _judge_counts(rosters, heads, partition_of, metrics, findings)
+    _judge_partitions(rosters, heads, partition_of, tree, findings)
+    _judge_counts(rosters, heads, partition_of, metrics, tree, findings)
     return rosters
 
 
@@ -117,20 +130,20 @@ def _judge_chains(
     segments: Sequence[EnteredSegment],
     heads: Sequence[ReleaseHead],
     entered: Sequence[int],
-    partition_of: Sequence[int],
+    numbers: Sequence[int],
     findings: Findings,
 ) -> bool:
-    """Whether segments can be put one after the other. segments: by partition and number."""
+    """Whether segments can be put one after the other. segments: by partition and number. numbers: of each one's."""
     whole = True
     before: EnteredSegment | None = None
     last: tuple[int, int, bool] | None = None
     places: dict[int, str] = {}
-    for segment, release in zip(segments, entered, strict=True):
+    for segment, release, own in zip(segments, entered, numbers, strict=True):
         name = segment.release_id
         if before is None or before.partition != segment.partition:
             before, last = None, None
-        if places.setdefault(partition_of[release], segment.partition) != segment.partition:
-            findings.add("the cohorts of one partition lie in two folders, or two partitions share one", name)
+        if places.setdefault(own, segment.partition) != segment.partition:
+            findings.add(_TWO_FOLDERS, name)
             whole = False
         chain, people, cohorts = ("", 0, 0) if before is None else before.after
         if (segment.head.chain, segment.head.people, segment.head.cohorts) != (chain, people, cohorts):
@@ -147,13 +160,13 @@ def _judge_chains(
         before, last = segment, turn
     folders = {segment.partition for segment in segments}
     if whole and len(folders) != len(places):
-        findings.add("the cohorts of one partition lie in two folders, or two partitions share one")
+        findings.add(_TWO_FOLDERS)
         whole = False
     return whole
 
 
 def _put_together(
-    segments: Sequence[EnteredSegment], entered: Sequence[int], partition_of: Sequence[int], fields: int
+    segments: Sequence[EnteredSegment], entered: Sequence[int], numbers: Sequence[int], fields: int
 ) -> Rosters | None:
     """All segments as one; None: the numbers of cohorts have gaps, or people and boxes have others.
 
@@ -161,7 +174,7 @@ def _put_together(
     """
     first = 0
     cohorts, owners, releases, partitions, came = [], [], [], [], []
-    for segment, release in zip(segments, entered, strict=True):
+    for segment, release, number in zip(segments, entered, numbers, strict=True):
         own, counted = np.unique(segment.cohort), np.unique(segment.corner_cohort)
         expected = np.arange(segment.head.cohorts, segment.head.cohorts + len(own))
         if not (np.array_equal(own, expected) and np.array_equal(counted, expected)):
@@ -170,7 +183,7 @@ def _put_together(
         cohorts.append(segment.cohort + shift)
         owners.append(segment.corner_cohort + shift)
         releases.append(np.full(len(segment.people), release, np.int32))
-        partitions.append(np.full(len(segment.people), partition_of[release], np.int32))
+        partitions.append(np.full(len(segment.people), number, np.int32))
         came.append(np.full(len(own), release, np.int64))
         first += len(own)
     cohort = _joined(cohorts, np.int64)
@@ -211,11 +224,19 @@ def _judge_once(rosters: Rosters, policy: Policy, findings: Findings) -> None:
 
 
 def _judge_partitions(
-    rosters: Rosters, heads: Sequence[ReleaseHead], partition_of: Sequence[int], findings: Findings
+    rosters: Rosters,
+    heads: Sequence[ReleaseHead],
+    partition_of: Sequence[int],
+    tree: ShardTree,
+    findings: Findings,
 ) -> None:
     """Every release is of a partition whose cohorts are told."""
-    known = set(rosters.partition.tolist())
-    lost = [head.release_id for head, number in zip(heads, partition_of, strict=True) if number not in known]
+    with_cohorts = {number for own in np.unique(rosters.partition).tolist() for number in tree.above(own)}
+    lost = [
+        head.release_id
+        for head, number in zip(heads, partition_of, strict=True)
+        if number not in with_cohorts
+    ]
     if lost:
         findings.add(f"{len(lost)} releases of partitions of which no cohorts are told", *lost)
 
@@ -225,22 +246,47 @@ def _judge_counts(
     heads: Sequence[ReleaseHead],
     partition_of: Sequence[int],
     metrics: Mapping[str, Mapping[str, Any]],
+    tree: ShardTree,
     findings: Findings,
 ) -> None:
-    """The metrics of a release tell as many people and cohorts as had entered by then."""
+    """The metrics of a release tell as many people and cohorts as had entered by then, of a shard those of the parts
+    that it was split to."""
     came = np.bincount(rosters.entered, minlength=len(heads))
-    founded = np.bincount(rosters.cohort_entered, minlength=len(heads))
+    by_cohort = np.zeros(len(rosters.members), np.int32)
+    by_cohort[rosters.cohort] = rosters.partition
+    entered = entered_by(rosters.entered, rosters.partition, heads, tree)
+    founded = entered_by(rosters.cohort_entered, by_cohort, heads, tree)
     people: dict[int, int] = {}
     cohorts: dict[int, int] = {}
-    for number in sorted(range(len(heads)), key=lambda number: heads[number].turn):
+    # Of the releases of one window (``split_by``) the first brings who enters, and all of them know it.
+    for number in sorted(range(len(heads)), key=lambda number: (heads[number].turn, not came[number])):
+        for of, counted in ((people, entered[number]), (cohorts, founded[number])):
+            for own, count in counted.items():
+                of[own] = of.get(own, 0) + count
         own = partition_of[number]
-        people[own] = people.get(own, 0) + int(came[number])
-        cohorts[own] = cohorts.get(own, 0) + int(founded[number])
-        told = metrics.get(heads[number].release_id, {})
+        people.setdefault(own, 0)
+        cohorts.setdefault(own, 0)
+        record = metrics.get(heads[number].release_id, {})
         right = {"people_known": people[own], "cohorts": cohorts[own], "people_entered": int(came[number])}
         for name, count in right.items():
-            if told.get(name, count) != count:
+            if record.get(name, count) != count:
                 findings.add(f"its metrics tell another {name} than its cohorts", heads[number].release_id)
+
+
+def entered_by(
+    entered: np.ndarray, partition: np.ndarray, heads: Sequence[ReleaseHead], tree: ShardTree
+) -> list[dict[int, int]]:
+    """How many came with each release, by partition or shard, in all that each of them was split from, too.
+
+    entered: int (n,), the release of each. partition: int32 (n,), where it lies."""
+    counted: list[dict[int, int]] = [{} for _ in heads]
+    pairs, count = np.unique(
+        np.column_stack([entered, partition]).astype(np.int64), axis=0, return_counts=True
+    )
+    for (release, own), people in zip(pairs.tolist(), count.tolist(), strict=True):
+        for number in tree.above(own):
+            counted[release][number] = counted[release].get(number, 0) + people
+    return counted
 
 
 def judge_frozen_boxes(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ CAME = "carried.state"
 EXPECTED = "expected.state"
 _HEADER = struct.Struct("<4sII")
 _MARK, _WARM, _LAYOUT = b"KFCS", b"KFWS", 1
+MOST_PLACES = 2**20
+"""Of runs in a chain that may name people."""
+_FROM_START = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class CarriedPartition:
     was released there, ms; None: no clock goes along, and no rows do.
     codes: int32 (n, c), of the rows, as those of the input. told: how many rows the file says there are.
     pool: uint64 (p,), digests of who waits for an intake; values: int32 (p, d), codes of what is known of them.
+    kind: int64 (p,), the place of the run whose file named each one first; -1: he was seen.
     roster: (chain, segments, people, cohorts) of the roster that goes with it; None: nobody entered.
     """
 
@@ -49,6 +54,7 @@ class CarriedPartition:
     told: int
     pool: np.ndarray
     values: np.ndarray
+    kind: np.ndarray
     roster: tuple[str, int, int, int] | None
 
 
@@ -112,6 +118,19 @@ def carried_facts(path: Path) -> tuple[Mapping[str, Any], np.ndarray]:
     return meta, pool
 
 
+def carried_rows(path: Path) -> Counter[str]:
+    """The rows in a file, as texts. Raises ValueError: it is damaged."""
+    try:
+        meta, parts = _parts(path.read_bytes(), _MARK)
+        warm = _parts(parts["warm"], _WARM)[1] if parts.get("warm") else {}
+        tables = [parts[f"batch_{number}"] for number in range(len(meta["batches"]))]
+        tables += [warm.get("waiting", b"")]
+        rows = [pa.ipc.open_stream(data).read_all().to_pylist() for data in tables if data]
+    except (struct.error, KeyError, TypeError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise ValueError("no carried state") from error
+    return Counter(repr(row) for own in rows for row in own)
+
+
 def clock_in(path: Path) -> int | None:
     """The end of the last window that was released, ms, as a file carries it; None: none, or the file is damaged."""
     try:
@@ -151,7 +170,12 @@ def _read(path: Path, partition: str, bound: BoundPolicy, books: Sequence[CodeBo
     ]
     pool = np.frombuffer(warm.get("pool_people", b""), "<u8").astype(np.uint64)
     values = np.zeros((len(pool), len(quasis)), np.int32)
+    kind = np.full(len(pool), -1, np.int64)
     if len(pool):
+        ends = np.frombuffer(warm["pool_ends"], "<i8").reshape(len(pool), len(quasis))
+        # In the place of a window's end: the last one of all times, less the place.
+        named = (ends > _FROM_START - MOST_PLACES).all(axis=1) & (len(quasis) > 0)
+        kind[named] = _FROM_START - ends[named, 0]
         known = pa.ipc.open_stream(warm["pool_values"]).read_all()
         for number, (book, column) in enumerate(quasis):
             values[:, number] = book.codes_of_canonical(known.column(column.name).combine_chunks())
@@ -166,6 +190,7 @@ def _read(path: Path, partition: str, bound: BoundPolicy, books: Sequence[CodeBo
         int(told),
         pool,
         values,
+        kind,
         roster,
     )
 

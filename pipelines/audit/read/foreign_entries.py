@@ -16,8 +16,8 @@ MATCHING_RECORDS = ("matching_records", "certificates")
 """Where matching records stand in ``restricted/``, and where builds before 0.1.0 put them."""
 _RECORDS = ("metrics", "rejected", *MATCHING_RECORDS)
 _RESTRICTED = re.compile(
-    r"cohorts|carried|ended|parked|divided|slots|solutions|lock|stop|secret|beam\.log.*|error-.*\.log|report\.html|\..*"
-    r"|(run|check|measured|summary|verdict|refused|continued_by)\.json.*|" + "|".join(_RECORDS)
+    r"cohorts|carried|ended|parked|divided|shards\.state|slots|solutions|lock|stop|secret|beam\.log.*|error-.*\.log|report\.html|\..*"
+    r"|(run|check|measured|summary|verdict|refused|continued_by|plan)\.json.*|" + "|".join(_RECORDS)
 )
 _MOST_NAMED = 3
 

@@ -10,21 +10,22 @@ range by its lower end, its upper end, and whether it holds nulls; a set like a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from kanonflow.pipelines.audit.files.avro_cells import Cells
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.kinds import kind_of
 from kanonflow.schemas.bound_policy import BoundPolicy
 
 
 def check_order(
-    release_id: str, rows: Sequence[dict[str, Any]], bound: BoundPolicy, findings: Findings
+    release_id: str, columns: Mapping[str, Cells], bound: BoundPolicy, findings: Findings
 ) -> None:
-    """Note a release whose rows, as they stand in its file, are out of order. O(m d), and sorts distinct values."""
-    misplaced = out_of_order([_ranks(cells) for cells in _columns(rows, bound)])
+    """Note a release whose rows, as they stand in its file, are out of order. O(m d), and sorts distinct cells."""
+    misplaced = out_of_order(list(_ranked(columns, bound)))
     if misplaced:
         findings.add(
             f"{misplaced} rows do not stand in the order of what they publish, so the order may tell whose they are",
@@ -45,14 +46,17 @@ def out_of_order(columns: Sequence[np.ndarray]) -> int:
     return int(less.sum())
 
 
-def _columns(rows: Sequence[dict[str, Any]], bound: BoundPolicy) -> Iterator[list[Any]]:
+def _ranked(columns: Mapping[str, Cells], bound: BoundPolicy) -> Iterator[np.ndarray]:
+    """The ranks of each column that rows are sorted by."""
     if groups := bound.policy.promise.group_columns:
-        yield from ([row[name] for row in rows] for name in ("window_start", "window_end", *groups))
+        for name in ("window_start", "window_end", *groups):
+            yield _ranks(columns[name].values)[columns[name].place]
     for column in bound.quasis:
-        cells = [row[column.published_name] for row in rows]
-        yield from kind_of(column).order(cells)
+        values, place = columns[column.published_name]
+        yield from (_ranks(part)[place] for part in kind_of(column).order(values))
     for column in bound.payload:
-        yield [row[column.published_name] for row in rows]
+        values, place = columns[column.published_name]
+        yield _ranks(values)[place]
 
 
 def _ranks(cells: list[Any]) -> np.ndarray:

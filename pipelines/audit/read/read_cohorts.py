@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
 import numpy as np
@@ -41,7 +42,8 @@ class EnteredSegment:
     people: uint64 (p,), digests. cohort: int64 (p,). forgotten: bool (p,). values: int32 (p, d), codes of the frozen
     values, null is -1; of who is forgotten they are null.
     corner_cohort: int64 (c,). corners: int32 (c, d), codes.
-    inherited: it came with a run that this one continues, whose releases and input are elsewhere.
+    inherited: it came with a run that this one continues, whose releases and input are elsewhere. place: of the run
+    with which they entered in its chain, as the files tell it.
     """
 
     partition: str
@@ -56,6 +58,7 @@ class EnteredSegment:
     corner_cohort: np.ndarray
     corners: np.ndarray
     inherited: bool = False
+    place: int = 0
 
 
 def read_cohorts(
@@ -120,8 +123,39 @@ def segment_chains(folder: Path) -> dict[str, tuple[str, ...]]:
     return found
 
 
+class ToldSegment(NamedTuple):
+    """release: with which it came. cohorts: how often each is in it, by its people, with its box."""
+
+    release: str
+    cohorts: Counter[tuple[frozenset[int], frozenset[str]]]
+
+
+def told_segments(folder: Path, partition: str) -> list[ToldSegment]:
+    """The segments of a partition as its files tell them, in order. Raises ValueError: one is damaged."""
+    segments = []
+    for path in sorted((folder / "restricted" / "cohorts" / partition).glob("*.people.avro")):
+        people: dict[int, set[int]] = defaultdict(set)
+        boxes: dict[int, set[str]] = defaultdict(set)
+        try:
+            release = str(_told(path)["release_id"])
+            for record in avro_records(path):
+                people[record["cohort"]].add(record["person"])
+            for record in avro_records(path.with_name(path.name.replace(".people.", ".boxes."))):
+                cohort = record.pop("cohort")
+                boxes[cohort].add(repr(sorted(record.items())))
+        except (InputError, OSError, KeyError, TypeError) as error:
+            raise ValueError("a segment is damaged") from error
+        own = Counter((frozenset(people[each]), frozenset(boxes[each])) for each in people)
+        segments.append(ToldSegment(release, own))
+    return segments
+
+
+def inherited_segments(folder: Path, partition: str) -> int:
+    """How many of the first segments came from the run that this one continues. Raises ValueError: it is not told."""
+    return _inherited(folder / "restricted" / "cohorts" / partition)
+
+
 def _inherited(partition: Path) -> int:
-    """How many of the first segments came from the run that this one continues."""
     path = partition / CONTINUED
     return int(json.loads(path.read_text())["segments"]) if path.is_file() else 0
 
@@ -156,6 +190,7 @@ def _segment(partition: Path, number: int, books: Sequence[CodeBook]) -> Entered
         _codes(people, books),
         corners.cohort,
         _codes(boxes, books),
+        place=int(told.get("chain_place", 0)),
     )
 
 

@@ -1,21 +1,22 @@
 """Reading the files of a run's releases, and what each of them must satisfy by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.audit.read.boxes import BoxBook
-from kanonflow.pipelines.audit.read.findings import Findings
-from kanonflow.pipelines.audit.read.order import check_order
-from kanonflow.pipelines.audit.read.read_input import told_metrics
-from kanonflow.pipelines.audit.read.release_files import (
+from kanonflow.pipelines.audit.files.avro_cells import Cells
+from kanonflow.pipelines.audit.files.release_files import (
     ReleaseFile,
     is_release,
     release_reader,
 )
+from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.read.order import check_order
+from kanonflow.pipelines.audit.read.read_input import told_metrics
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups, all_groups, groups_of_file
 from kanonflow.pipelines.audit.read.values import CodeBook, read_object
 from kanonflow.schemas.avro_names import avro_name
@@ -33,8 +34,9 @@ _NEVER = (Role.INDIVIDUAL, Role.IDENTIFIER, Role.EVENT_ID, Role.TIME)
 class ReleaseHead:
     """One release. ``start``, ``end``: its windows in milliseconds since 1970 UTC, None without windows; with cohorts
     that last, those of all of its groups until the metrics say when it was made. ``partition``: codes of the partition
-    fields. ``epoch``: 16 hexadecimal digits, None where it names none. ``place``: of its run in a chain of runs;
-    ``closing``: whether it took the rows that were older than the clock that run began with; the metrics tell both."""
+    fields; ``part``: of those that windows are split by. ``epoch``: 16 hexadecimal digits, None where it names none.
+    ``place``: of its run in a chain of runs; ``closing``: whether it took the rows that were older than the clock that
+    run began with; the metrics tell both."""
 
     release_id: str
     start: int | None
@@ -43,6 +45,7 @@ class ReleaseHead:
     epoch: str | None = None
     place: int = 0
     closing: bool = False
+    part: tuple[int, ...] = ()
 
     @property
     def turn(self) -> tuple[int, int, bool]:
@@ -128,7 +131,7 @@ def read_releases(
             unread += 1
             continue
         try:
-            rows, whole = file.rows()
+            columns, whole = file.columns()
             epoch = naming.epoch(file, findings)
             faults = list(file.faults(bound, epoch))
         except Exception as error:  # whatever the decoder trips over, the file is damaged
@@ -143,20 +146,17 @@ def read_releases(
             findings.add(fault, path.stem)
         if not whole:
             findings.add("bytes behind a block's rows", path.stem)
-        if not rows:
+        if not columns or not (count := len(columns["release_id"].place)):
             findings.add("a release without rows", path.stem)
             continue
-        boxes = _boxes(path, rows, bound, box_books, findings)
+        boxes = _boxes(path, columns, bound, box_books, findings)
+        cells = zip(payload_books, map(columns.__getitem__, payload_names), strict=True)
         payload = _columns(
-            [
-                book.codes_of_objects([row[name] for row in rows], len(rows))
-                for book, name in zip(payload_books, payload_names, strict=True)
-            ],
-            len(rows),
+            [book.codes_of_objects(each.values, len(each.values))[each.place] for book, each in cells], count
         )
-        check_order(path.stem, rows, bound, findings)
-        head = _head(path, rows, payload, bound, findings)
-        heads.append(naming.named(replace(head, epoch=epoch), rows, boxes, findings))
+        check_order(path.stem, columns, bound, findings)
+        head = _head(path, columns, payload, bound, findings)
+        heads.append(naming.named(replace(head, epoch=epoch), columns, boxes, findings))
         parts.append((boxes, payload))
     if len(formats) > 1:
         findings.add("releases of several formats, where a run has one")
@@ -175,17 +175,30 @@ def read_releases(
     )
 
 
-def check_slots(heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Findings) -> None:
-    """No release slot may be used twice.
+def check_slots(
+    heads: Sequence[ReleaseHead], metrics_folder: Path, findings: Findings, shards: Collection[str] = ()
+) -> None:
+    """No release slot may be used twice. shards: the keys of all of them.
 
-    A slot is (partition, place of the run in its chain, closing or not, window end, number of the part). The number is
-    only in the restricted metrics: two releases that agree in the rest pass if those give them different numbers.
-    Without metrics no window may have two releases.
+    A slot is (partition, its shard if it has some, place of the run in its chain, closing or not, window end, number of
+    the part). The number is only in the restricted metrics:
+    two releases that agree in the rest pass if those give them different numbers.
+    Without metrics no window may have two releases, but for those of a window that is split (``split_by``): these are
+    of one value each, and of none there are two.
     """
-    numbers = {name: told.get("release_no") for name, told in told_metrics(metrics_folder).items()}
+    metrics = told_metrics(metrics_folder)
+    numbers = {name: told.get("release_no") for name, told in metrics.items()}
     ends: dict[tuple[Any, ...], list[str]] = {}
+    parts: dict[tuple[Any, ...], str] = {}
     for head in heads:
-        ends.setdefault((head.partition, *head.turn), []).append(head.release_id)
+        key = metrics.get(head.release_id, {}).get("partition")
+        shard = key if key in shards else None
+        place = (head.partition, shard, *head.turn)
+        if head.part and parts.setdefault((*place, head.part), head.release_id) != head.release_id:
+            findings.add("one part of a window was released more than once", head.release_id)
+        # Without a number a part is told by its values.
+        unnumbered = head.part if numbers.get(head.release_id) is None else ()
+        ends.setdefault((*place, unnumbered), []).append(head.release_id)
     for same in ends.values():
         known = {numbers.get(release_id) for release_id in same}
         if len(same) > 1 and (None in known or len(known) < len(same)):
@@ -227,19 +240,19 @@ def _check_schema(file: ReleaseFile, name: str, bound: BoundPolicy, findings: Fi
 
 def _boxes(
     path: Path,
-    rows: list[dict[str, Any]],
+    columns: Mapping[str, Cells],
     bound: BoundPolicy,
     books: Sequence[BoxBook],
     findings: Findings,
 ) -> np.ndarray:
-    columns = []
+    boxes = []
     for book, column in zip(books, bound.quasis, strict=True):
-        name = column.published_name
-        numbers = book.numbers([row[name] for row in rows])
+        values, place = columns[column.published_name]
+        numbers = book.numbers(values)
         for fault in book.faults(numbers):
             findings.add(f"field {column.name}: {fault}", path.stem)
-        columns.append(numbers)
-    return _columns(columns, len(rows))
+        boxes.append(numbers[place])
+    return _columns(boxes, len(columns["release_id"].place))
 
 
 def _columns(columns: list[np.ndarray], count: int) -> np.ndarray:
@@ -247,16 +260,21 @@ def _columns(columns: list[np.ndarray], count: int) -> np.ndarray:
 
 
 def _head(
-    path: Path, rows: list[dict[str, Any]], payload: np.ndarray, bound: BoundPolicy, findings: Findings
+    path: Path, columns: Mapping[str, Cells], payload: np.ndarray, bound: BoundPolicy, findings: Findings
 ) -> ReleaseHead:
-    told = {(row["release_id"], row["window_start"], row["window_end"]) for row in rows}
-    if {release_id for release_id, _, _ in told} != {path.stem}:
+    if set(columns["release_id"].values) != {path.stem}:
         findings.add("the file's name is not the id of the release in its rows", path.stem)
-    partitions = len(bound.policy.partition_by)
+    partitions, values = len(bound.policy.partition_by), len(bound.policy.release_by)
     if len(np.unique(payload[:, :partitions], axis=0)) > 1:
         findings.add("one release holds rows of several partitions", path.stem)
-    start, end = (read_object(rows[0][name], MILLISECONDS) for name in ("window_start", "window_end"))
-    return ReleaseHead(path.stem, start, end, tuple(payload[0, :partitions].tolist()))
+    elif len(np.unique(payload[:, :values], axis=0)) > 1:
+        findings.add("one release holds rows of several parts of a window (split_by)", path.stem)
+    borders = (columns[name] for name in ("window_start", "window_end"))
+    start, end = (read_object(each.values[each.place[0]], MILLISECONDS) for each in borders)
+    partition, part = (
+        tuple(payload[0, own].tolist()) for own in (slice(partitions), slice(partitions, values))
+    )
+    return ReleaseHead(path.stem, start, end, partition, part=part)
 
 
 class OneWindow:
@@ -270,10 +288,10 @@ class OneWindow:
         return None
 
     def named(
-        self, head: ReleaseHead, rows: list[dict[str, Any]], boxes: np.ndarray, findings: Findings
+        self, head: ReleaseHead, columns: Mapping[str, Cells], boxes: np.ndarray, findings: Findings
     ) -> ReleaseHead:
         """The head with what the rows of its release tell of time; noted is what is wrong with that."""
-        if len({(row["window_start"], row["window_end"]) for row in rows}) > 1:
+        if any(len(set(columns[name].values)) > 1 for name in ("window_start", "window_end")):
             findings.add("rows of one release name different windows", head.release_id)
         if not self._is_window(head.start, head.end):
             findings.add("the release's window is none of the policy's", head.release_id)
@@ -308,10 +326,10 @@ class OwnGroups(OneWindow):
         return epoch
 
     def named(
-        self, head: ReleaseHead, rows: list[dict[str, Any]], boxes: np.ndarray, findings: Findings
+        self, head: ReleaseHead, columns: Mapping[str, Cells], boxes: np.ndarray, findings: Findings
     ) -> ReleaseHead:
         """As of ``OneWindow``."""
-        own = groups_of_file(head.release_id, rows, boxes, self._policy, findings)
+        own = groups_of_file(head.release_id, columns, boxes, self._policy, findings)
         self._groups.append(own)
         return replace(head, start=int(own.start.min()), end=int(own.end.max()))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from kanonflow.pipelines.audit.files.avro_cells import Cells
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.values import read_object
 from kanonflow.schemas.canonical_types import MILLISECONDS
@@ -31,17 +31,19 @@ class ReleasedGroups:
 
 
 def groups_of_file(
-    name: str, rows: Sequence[dict[str, Any]], boxes: np.ndarray, policy: Policy, findings: Findings
+    name: str, columns: Mapping[str, Cells], boxes: np.ndarray, policy: Policy, findings: Findings
 ) -> ReleasedGroups:
     """The groups of one release, as release 0. boxes: int32 (m, d), of its rows. O(m d).
 
     Noted: rows of a group that differ in box or time, and times that are none of the policy's windows.
     """
     start, end = (
-        np.array([read_object(row[border], MILLISECONDS) for row in rows], np.int64)
+        np.array([read_object(each, MILLISECONDS) for each in columns[border].values], np.int64)[
+            columns[border].place
+        ]
         for border in ("window_start", "window_end")
     )
-    told = np.array([row["class_id"] for row in rows], np.int64)
+    told = np.array(columns["class_id"].values, np.int64)[columns["class_id"].place]
     number, first, of_row = np.unique(told, return_index=True, return_inverse=True)
     stray = np.any(boxes != boxes[first][of_row], axis=1)
     if stray.any():

@@ -16,10 +16,11 @@ import pyarrow as pa
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, check_names, numbered
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import NUMBERED, CsvForm
-from kanonflow.schemas.text_inputs import NO_VALUE
+from kanonflow.schemas.text_inputs import MOST_SHEET_ROWS, NO_VALUE
 
 _FAR = 30
 _FOUL = re.compile("[\0\x1a\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class _NoNumber:
@@ -46,6 +47,8 @@ def json_schema(paths: Sequence[Path]) -> pa.Schema:
             while todo:
                 before, inner = todo.pop()
                 for key, value in inner.items():
+                    if _HALF.search(key):
+                        continue
                     if isinstance(value, dict) and value:
                         todo.append((f"{before}{key}.", value))
                     else:
@@ -175,8 +178,11 @@ def _sheet(path: Path) -> Iterator[Sequence[Any]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             book = load_workbook(path, data_only=True)
-        yield from book.worksheets[0].values
-    except (OSError, MemoryError, GeneratorExit):
+        sheet = book.worksheets[0]
+        if sheet.max_row > MOST_SHEET_ROWS:
+            raise InputError(f"{path}: the sheet says that it has more than {MOST_SHEET_ROWS:,} rows")
+        yield from sheet.values
+    except (OSError, MemoryError, GeneratorExit, InputError):
         raise
     except Exception as error:  # whatever the decoder trips over, the file is none
         raise InputError(f"{path}: not a workbook, or damaged ({type(error).__name__})") from None

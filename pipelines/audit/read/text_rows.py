@@ -38,8 +38,8 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
             delimiter = form.delimiter or _delimiter(stream, form.quote)
             _to_beginning(stream)
             quotes: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
-            lines = _Remembered(_with_end(stream))
-            rows = csv.reader(lines, delimiter=delimiter, **quotes)
+            taken: list[str] = []
+            rows = csv.reader(_with_end(stream, taken), delimiter=delimiter, **quotes)
             header = next((row for row in rows if row), [])
             _check_header(path, header, form)
             if form.header == NUMBERED:
@@ -49,18 +49,18 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
                     both = islice((row for row in csv.reader(again, delimiter=delimiter, **quotes) if row), 2)
                     header = numbered(header, [len(row) for row in both][-1] - len(header))
             yield header
-            lines.taken.clear()
+            taken.clear()
             torn = _torn(delimiter, form.quote)
             for row in rows:
-                if row == [_LAST]:
+                ended = taken[-1] is _LAST
+                if ended and row == [_LAST]:
                     return
-                swallowed = any(_LAST in cell for cell in row)
-                if len(lines.taken) > 1 and not swallowed and torn("".join(lines.taken)):
+                if len(taken) > 1 and not ended and torn("".join(taken)):
                     yield BROKEN
                     return
-                lines.taken.clear()
+                taken.clear()
                 if row:
-                    yield row if len(row) == len(header) and not swallowed else BROKEN
+                    yield row if len(row) == len(header) and not ended else BROKEN
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(f"{path}: the compressed file is damaged or cut off") from None
 
@@ -108,29 +108,20 @@ def _delimiter(stream: io.TextIOBase, quote: str) -> str:
     return max((sign for sign in DELIMITERS if sign != quote), key=bare.count)
 
 
-def _with_end(stream: io.TextIOBase) -> Iterator[str]:
-    """The lines, and one behind the last of them, which only a quoted cell that does not end can swallow."""
+def _with_end(stream: io.TextIOBase, taken: list[str]) -> Iterator[str]:
+    """The lines, and one behind the last of them, which only a quoted cell that does not end can swallow.
+
+    taken: gets them, as they go out.
+    """
     line = "\n"
     for line in stream:
+        taken.append(line)
         yield line
     if not line.endswith(("\n", "\r")):
+        taken.append("\n")
         yield "\n"
+    taken.append(_LAST)
     yield _LAST
-
-
-class _Remembered:
-    """Lines, and those that were taken since ``taken`` was cleared."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self.taken: list[str] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        self.taken.append(next(self._lines))
-        return self.taken[-1]
 
 
 def _torn(delimiter: str, quote: str) -> Callable[[str], bool]:
@@ -155,6 +146,10 @@ def _check_header(path: Path, header: list[str], form: CsvForm) -> None:
     names = "".join(header)
     if not header or _LAST in names:
         raise InputError(f"{path}: no header line; the first line must name the columns")
+    if names.startswith("\ufeff"):
+        raise InputError(
+            f"{path}: the header begins with a byte order mark, which belongs before all else, once"
+        )
     if any(character in "\0\x1a" or "\udc80" <= character <= "\udcff" for character in names):
         raise InputError(
             f"{path}: the header is not {form.encoding} text; say csv: {{encoding: ...}} in the policy"

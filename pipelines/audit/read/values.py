@@ -250,8 +250,10 @@ def _decimal(unscaled: int, kind: pa.DataType) -> Decimal:
 
 def rounded(number: float, kind: pa.DataType) -> float:
     """The number as a floating type holds it."""
+    if kind != pa.float32():
+        return number
     with np.errstate(over="ignore"):
-        return float(np.float32(number)) if kind == pa.float32() else number
+        return float(np.float32(number))
 
 
 def _cut(value: Any, column: BoundColumn) -> Any:

@@ -14,7 +14,7 @@ here does). What no matching record shows: that the graph was found without a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.audit.files.avro_cells import Cells
+from kanonflow.pipelines.audit.files.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.judge.ranks import RankCounts, medoid_distances
 from kanonflow.pipelines.audit.read.boxes import BoxBook, encode_boxes, encode_records
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead
-from kanonflow.pipelines.audit.read.release_files import encoded, release_path, release_reader
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.records.record_file import (
@@ -216,9 +217,9 @@ class _Check:
         wrong = np.any(ground.released.payload[rows][matching_record.row] != sent, axis=1)
         if wrong.any():
             yield f"{int(wrong.sum())} rows do not carry the payload of the record matched to them"
-        parts = len(bound.policy.partition_by)
-        if np.any(sent[:, :parts] != np.array(head.partition, np.int64)):
-            yield "it holds records of another partition"
+        values = (*head.partition, *head.part)
+        if np.any(sent[:, : len(values)] != np.array(values, np.int64)):
+            yield "it holds records of another partition, or of another part of the window"
 
     def _digest_faults(self, matching_record: ReadMatchingRecord, path: Path) -> Iterator[str]:
         key = matching_record.digest_key
@@ -228,16 +229,20 @@ class _Check:
         if matching_record.content_digest != keyed(key, b"c", file.content(self.ground.bound)):
             yield "the release file holds other rows than it vouches for"
         if matching_record.box_digest != keyed(
-            key, b"b", self._box_bytes(file.rows()[0], matching_record.row)
+            key, b"b", self._box_bytes(file.columns()[0], matching_record.row)
         ):
             yield "the release file holds other boxes than it vouches for"
 
-    def _box_bytes(self, rows: list[dict[str, Any]], row: np.ndarray) -> bytes:
+    def _box_bytes(self, columns: Mapping[str, Cells], row: np.ndarray) -> bytes:
         schema = release_avro_schema(self.ground.bound)
         names = {column.published_name for column in self.ground.bound.quasis}
         fields = [field for field in schema["fields"] if field["name"] in names]
         boxes = {**schema, "fields": fields, "name": "Boxes"}
-        return encoded(boxes, [rows[place] for place in row.tolist()])
+        cells = {name: columns[name] for name in names}
+        rows = (
+            {name: each.values[each.place[place]] for name, each in cells.items()} for place in row.tolist()
+        )
+        return encoded(boxes, list(rows))
 
     def _count(self, matching_record: ReadMatchingRecord, record: np.ndarray) -> None:
         """Add the draw of a graph to the statistics."""

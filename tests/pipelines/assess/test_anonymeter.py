@@ -104,7 +104,7 @@ def _ours(release: ReleasedTable, sides: tuple[pa.Table, pa.Table], bound: Bound
     }
 
 
-@pytest.mark.parametrize(("k", "share"), [(5, 0.0), (2, 0.0), (5, 0.3), (5, 1.0)])
+@pytest.mark.parametrize(("k", "share"), [(5, 0.0), (5, 0.3), (5, 1.0)])
 def test_our_figure_is_that_of_anonymeter(judge: str, tmp_path: Path, k: int, share: float) -> None:
     """On the same flat release, people and controls: each figure lies in the other's interval, or they are .03 apart.
 

@@ -158,7 +158,8 @@ def test_late_and_mended_rows_pass(tmp_path: Path, flags: list[str]) -> None:
     ]
     nights = nights_of(tmp_path / "place", files)
     outputs = nights.chain(9, *flags)
-    for night, output in enumerate(outputs, 1):
+    # Nights whose files have such rows, and those behind them, in which these leave.
+    for night, output in [(5, outputs[4]), (6, outputs[5]), (8, outputs[7]), (9, outputs[8])]:
         for secret in (True, False):
             assert nights.verify(f"{night}.csv", output, secret=secret) == 0
         if "--matching-records" in flags:

@@ -109,7 +109,7 @@ def test_every_combination_is_one_outcome(policy: Policy, files: tuple[Path, Pat
 
 def test_certify_shows_how_far_the_loss_is_above_its_bound(policy: Policy, files: tuple[Path, Path]) -> None:
     """The bound is the proven one, nearer than LB1; only there is a gap shown."""
-    plain, proven = run(policy, files, Settings(["auto", "certify"], rows=60, evaluations=100, threads=1))
+    plain, proven = run(policy, files, Settings(["auto", "certify"], rows=40, evaluations=100, threads=1))
     assert plain.gap is None
     assert plain.bound is not None
     assert proven.bound is not None

@@ -34,6 +34,7 @@ def with_change(text: str, change: Mapping[str, Any]) -> dict[str, Any]:
         HONEST + "cohort_size: 8\n",
         HONEST + "intake: 77\n",
         HONEST + "intake_share: 0.1\n",
+        HONEST.replace("sensitive", "insensitive") + "split_by: [amount]\n",
     ],
 )
 def test_a_change_is_that_of_the_file(text: str) -> None:
@@ -41,6 +42,7 @@ def test_a_change_is_that_of_the_file(text: str) -> None:
     _, bound = canonical(honest_rows(60, 20), text)
     found, refused = variants(bound, [DAY, FOUR], [])
     assert not refused
+    assert ("split_by" in text) == any(each.name == "not split" for each in found)
     for each in found:
         written = parse_policy(with_change(text, each.change), "planted", "planted")
         tried = each.policy
@@ -53,6 +55,7 @@ def test_a_change_is_that_of_the_file(text: str) -> None:
             "intake",
             "intake_share",
             "protect",
+            "split_by",
             "state_ttl_ms",
         ):
             assert getattr(tried, name) == getattr(written, name), (each.name, name)

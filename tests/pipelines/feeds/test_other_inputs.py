@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -109,7 +110,10 @@ def test_lines_of_json_are_the_same_to_both_readers(tmp_path: Path, packed: bool
 def test_columns_of_json_are_the_paths_of_all_lines_to_both_readers(tmp_path: Path) -> None:
     """Also where a file lacks some; a list alone is of lists; what is null above others is no column."""
     (tmp_path / "a.jsonl").write_text('{"x": {"y": 1, "z": null}, "l": [1], "n": null, "e": {}}\nno\n')
-    (tmp_path / "b.jsonl").write_text('{"x": null, "m": [1], "w": {"v": {"u": "1"}}}\n{"m": 3}\n')
+    # Of no column is a name that nobody can write.
+    (tmp_path / "b.jsonl").write_text(
+        '{"\\ud800": 1, "x": {"\\udfff": {"q": 2}}}\n{"x": null, "m": [1], "w": {"v": {"u": "1"}}}\n{"m": 3}\n'
+    )
     files = [str(tmp_path / "?.jsonl")]
     columns = input_schema(find_inputs(files)).columns
     text, lists = pa.string(), pa.list_(pa.string())
@@ -200,6 +204,22 @@ def test_what_is_no_workbook_is_said(tmp_path: Path, data: bytes | None, error: 
         input_schema(find_inputs([str(path)]))
     with pytest.raises(InputError, match=error):
         find_input([str(path)], PLAIN)
+
+
+@pytest.mark.parametrize("number", [str(10**12), "1048577"])
+def test_a_workbook_that_numbers_a_row_beyond_the_last_is_refused(tmp_path: Path, number: str) -> None:
+    """The rows before it would be made, each as a blank one, for days."""
+    whole, path = sheet(tmp_path / "whole.xlsx", [["a"], [1], [2]]), tmp_path / "a.xlsx"
+    with zipfile.ZipFile(whole) as given, zipfile.ZipFile(path, "w") as changed:
+        for part in given.namelist():
+            data = given.read(part)
+            changed.writestr(
+                part, data.replace(b'r="3"', f'r="{number}"'.encode()).replace(b"A3", b"A" + number.encode())
+            )
+    with pytest.raises(InputError, match="row's number is beyond 1,048,576"):
+        run_cells(path, ["a"], PLAIN, [])
+    with pytest.raises(InputError, match="more than 1,048,576 rows"):
+        list(sheet_rows(path, PLAIN))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What the sources read, and what they say of files that are broken."""
 
+import base64
 import datetime as dt
 import gzip
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -239,6 +241,23 @@ def _parquet_page(path: Path) -> None:
     path.write_bytes(bytes(data))
 
 
+def _zone(kind: pa.DataType, value: Any, wrong: bytes) -> Callable[[Path], None]:
+    """A Parquet file with times of a zone that is none."""
+
+    def write(path: Path) -> None:
+        pq.write_table(pa.table({"when": pa.array([value], kind)}), path)
+        data = path.read_bytes()
+        (stored,) = re.findall(rb"/////[A-Za-z0-9+/]+=*", data)
+        schema = base64.b64decode(stored)
+        assert b"UTC" in schema
+        path.write_bytes(data.replace(stored, base64.b64encode(schema.replace(b"UTC", wrong))))
+
+    return write
+
+
+_MILLISECONDS = pa.timestamp("ms", "UTC")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -247,6 +266,15 @@ def _parquet_page(path: Path) -> None:
         ("a.parquet", b"PAR1 nothing PAR1", "not a Parquet file"),
         ("a.parquet", _parquet_cut, "not a Parquet file, or cut off"),
         ("a.parquet", _parquet_page, "the Parquet file is damaged or cut off"),
+        ("a.parquet", _zone(_MILLISECONDS, 0, b"U/C"), "field when has a time zone that is not known here"),
+        (
+            "a.parquet",
+            _zone(_MILLISECONDS, 0, b"U\xbfC"),
+            "field when has a time zone that is not known here",
+        ),
+        ("a.parquet", _zone(pa.list_(_MILLISECONDS), [0], b"U/C"), "field when has a time zone"),
+        ("a.csv", b"\n\xef\xbb\xbfn,m\n1,2\n", "the header begins with a byte order mark"),
+        ("a.csv", b'a" ;";\r"\n1;2\n', "the header can be read in two ways"),
         ("a.csv", b"", "the file is empty (0 bytes"),
         ("a.csv", b"\n\n", "no header line"),
         ("a.csv", b"n,n\n1,2\n", "the header names a column more than once: n"),

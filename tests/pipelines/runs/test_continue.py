@@ -21,7 +21,7 @@ from tests.pipelines.audit.good_runs import read
 
 pytestmark = pytest.mark.thorough
 
-NIGHTS = 30
+NIGHTS = 10
 POLICY = """
 version: 1
 k: 3

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.thorough
 
-CASES = 10
+CASES = 4
 KILLED = (-signal.SIGKILL, -signal.SIGALRM)
 
 

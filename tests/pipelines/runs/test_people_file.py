@@ -11,6 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +25,9 @@ from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.one_table import anonymize_table
+from kanonflow.transforms.protections import intake
+from kanonflow.transforms.publishing import gate_frozen
+from kanonflow.transforms.roster import founding
 from kanonflow.transforms.rows.element_rows import text_schema
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import Secret
@@ -479,3 +483,133 @@ def test_one_new_customer_a_night_enters_when_there_are_enough(tmp_path: Path) -
     assert counts[:2] == [[20], [20]]
     assert counts[2] == [20, 3 + 4], "those of the file, and beside them those who were seen"
     assert made.verify("*.csv", "out1", "out2", "out3") == 0
+
+
+LATER = (*range(16), 20, *range(40, 44))
+"""The longer file of the second night: of those whom it adds, one was seen in the first, and four never have a row."""
+
+
+def two_files(place: Path) -> Nights:
+    """Three nights. In the first two people have rows, of whom the file names one, and nothing is released; the second
+    night's file is longer, and all of either one enter."""
+    days = [[row for row in ROWS if row.split(",")[-1].startswith(f"n{day}-")] for day in (1, 2, 3)]
+    days[0] = [row for row in days[0] if row.startswith(("p00", "p20"))]
+    return nights_of(place, days, CALLED)
+
+
+def played_nights(made: Nights, files: Sequence[Sequence[int]] = (range(10), LATER, LATER)) -> None:
+    """Each of them with its own file; the last one carries nothing over."""
+    for night, named in enumerate(files, 1):
+        write_people(made.place, people_lines([*named]), f"people{night}.csv")
+        under_file(made, night, called=bool(named))
+        flags = [*(("--continue", f"@out{night - 1}") if night > 1 else ()), *(["--carry"] * (night < 3))]
+        assert made.anonymize(f"{night}.csv", f"out{night}", *flags) == 0
+
+
+def under_file(made: Nights, night: int, *, called: bool = True) -> None:
+    """The policy of a night. called: whether it has a file."""
+    people = f"people: people{night}.csv\n" if called else ""
+    (made.place / "policy.yaml").write_text(CALLED.replace("people: customers.csv\n", people))
+
+
+def test_those_who_wait_by_a_file_and_those_of_a_longer_one_enter_apart(tmp_path: Path) -> None:
+    """Both with the first release, each in cohorts of their own; no row is lost; every night passes its audit, so do
+    all of them together, and all from the second one on."""
+    made = two_files(tmp_path / "place")
+    played_nights(made)
+    assert not list((made.place / "out1").glob("release/*.avro"))
+    first, *_ = entered(made.place / "out2")
+    kinds: dict[int, set[bool]] = {}
+    for person in first:
+        kinds.setdefault(person["cohort"], set()).add(person["age"] in BY_FIRST)
+    assert len(first) == len(LATER)
+    assert {len(each) for each in kinds.values()} == {1}
+    assert set.union(*kinds.values()) == {True, False}
+    rows = sum(len((made.place / "in" / f"{night}.csv").read_text().splitlines()) - 1 for night in (1, 2, 3))
+    out = [made.place / f"out{night}" for night in (1, 2, 3)]
+    rejected = [path for each in out for path in each.glob("restricted/rejected/*.avro")]
+    assert sum(len(each) for name in out for each in _released(name)) == rows
+    assert not rejected
+    for night in (1, 2, 3):
+        under_file(made, night)
+        assert made.verify(f"{night}.csv", f"out{night}", flags=["--strict"]) == 0
+    assert made.verify("*.csv", "out1", "out2", "out3", flags=["--strict"]) == 0
+    assert made.verify("[23].csv", "out2", "out3", flags=["--strict"]) == 0
+
+
+BY_FIRST = frozenset(int(line(who, 1, 0, "").split(",")[2]) for who in range(10))
+"""Ages, which no two of ``LATER`` share over both files."""
+
+
+def test_the_audit_finds_people_of_two_files_in_one_cohort(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Founded as one pool, past a gate that says nothing: by the night itself, from it on, and over the whole chain."""
+    apart = founding._apart
+    monkeypatch.setattr(
+        founding, "_apart", lambda table, kind, *rest: apart(table, np.minimum(kind, 0), *rest)
+    )
+    monkeypatch.setattr(gate_frozen, "_are_mixed", lambda *_: False)
+    made = two_files(tmp_path / "place")
+    played_nights(made)
+    for files, outputs in (
+        ("2.csv", ["out2"]),
+        ("[23].csv", ["out2", "out3"]),
+        ("*.csv", ["out1", "out2", "out3"]),
+    ):
+        under_file(made, 2)
+        capsys.readouterr()
+        assert made.verify(files, *outputs) == 1
+        assert (
+            "cohorts have people whom files of different runs were the first to name"
+            in capsys.readouterr().out
+        )
+
+
+@pytest.mark.parametrize("second", [LATER, ()], ids=["a longer file", "no file"])
+def test_the_audit_finds_who_waits_by_a_file_and_does_not_enter(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    second: Sequence[int],
+) -> None:
+    """Those of the first night's file are put off behind the first release, whether the second has a file or not."""
+    entering = intake._entering
+    made = two_files(tmp_path / "place")
+    played_nights(made, (range(10), second, second))
+    under_file(made, 2, called=bool(second))
+    assert made.verify("[23].csv", "out2", "out3", flags=["--strict"]) == 0
+    monkeypatch.setattr(intake, "_entering", lambda pool, *rest: entering(pool, *rest) & (pool.kind != 0))
+    made = two_files(tmp_path / "forged")
+    played_nights(made, (range(10), second, second))
+    # Without a longer file nobody else enters in the second night, and nothing is released.
+    alone = [("2.csv", ["out2"])] if second else [("3.csv", ["out3"])]
+    for files, outputs in (
+        *alone,
+        ("[23].csv", ["out2", "out3"]),
+        ("*.csv", ["out1", "out2", "out3"]),
+    ):
+        under_file(made, 2, called=bool(second))
+        capsys.readouterr()
+        assert made.verify(files, *outputs) == 1
+        assert "10 people who were known from the start did not enter" in capsys.readouterr().out
+
+
+def test_people_of_a_partition_without_a_row_are_known_since_their_file(tmp_path: Path) -> None:
+    """The first night has rows of one shop, its file people of both; in either, they and those of the longer file are
+    apart, and the nights pass their audits."""
+    days = [[line(who, day, 60 * who % 1440, f"n{day}-{who}", 2) for who in range(24)] for day in (1, 2)]
+    policy = POLICY.replace("cohort: lasting", "cohort: lasting\npeople: customers.csv")
+    first = [row for row in days[0] if row.startswith(("p00", "p20"))]
+    made = nights_of(tmp_path / "place", [first, days[1]], policy)
+    shops = [",".join(line(who, 1, 0, "", 2).split(",")[each] for each in (0, 2, 3, 4)) for who in range(24)]
+    for night, count in ((1, 12), (2, 24)):
+        write_people(made.place, [f"{own},x" for own in shops[:count]], f"people{night}.csv")
+        (made.place / "policy.yaml").write_text(policy.replace("customers.csv", f"people{night}.csv"))
+        flags = ("--continue", "@out1") if night > 1 else ("--carry",)
+        assert made.anonymize(f"{night}.csv", f"out{night}", *flags) == 0
+        assert made.verify(f"{night}.csv", f"out{night}", flags=["--strict"]) == 0
+    assert [len(each) for each in entered(made.place / "out2")] == [12, 12]
+    assert made.verify("*.csv", "out1", "out2", flags=["--strict"]) == 0
+    assert made.verify("2.csv", "out2", flags=["--strict"]) == 0
+    assert len(list(made.place.glob("out1/restricted/carried/*.state"))) == 2

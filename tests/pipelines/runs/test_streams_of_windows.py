@@ -11,6 +11,7 @@ import pytest
 
 from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.pipelines.chains.continuing_input import ContinuingInput
+from kanonflow.pipelines.chains.shards_record import stored_plan
 from kanonflow.pipelines.feeds.polled_source import ReadPolled
 from kanonflow.pipelines.run_records.run_directory import StreamStart, open_run_directory
 from kanonflow.pipelines.runs.anonymize_files import connect, kanonymize
@@ -19,6 +20,7 @@ from kanonflow.pipelines.runs.feed_end import stop_file
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.shards.shard_plan import ShardPlan
 from tests.nightly import Nights, line, nights_of
 from tests.pipelines.audit.good_runs import read
 from tests.pipelines.runs.test_chain_of_windows import POLICIES, names, policy_of, run_json
@@ -41,7 +43,9 @@ def nights(request: pytest.FixtureRequest, tmp_path: Path) -> Nights:
     return nights
 
 
-def stream(nights: Nights, output: str, continues: str | None = None) -> tuple[str, ...]:
+def stream(
+    nights: Nights, output: str, continues: str | None = None, plan: ShardPlan | None = None
+) -> tuple[str, ...]:
     """One that is asked to end at what lies there, on Beam's own runner, as ``stream`` wires it; its notes."""
     place = nights.place
     feed, out = DirectoryFeed(str(place / "in")), str(place / output)
@@ -60,13 +64,16 @@ def stream(nights: Nights, output: str, continues: str | None = None) -> tuple[s
         bound=bound,
         continues=before,
         continuing=asked,
+        plan=plan,
     ) as directory:
         Path(stop_file(out)).touch()
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             source = ReadPolled(
                 opened.reading(bound), 0, stop_file(out), begins_at=feed.going_on(directory.begins)
             )
-            anonymize = kanonymize(bound, secret, watermark_waits=True, chain=directory.chain)
+            anonymize = kanonymize(
+                bound, secret, watermark_waits=True, chain=directory.chain, plan=stored_plan(out, plan)
+            )
             connect(pipeline, source, anonymize, bound, out, streaming=True)
         return feed.begins(directory.begins)
 

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.units.tree_cut import Codes, Node, Pivot, Threshold, TreeCut, even_sample, make_cut
+from kanonflow.solvers.units.tree_cut import (
+    Codes,
+    Node,
+    Pivot,
+    Threshold,
+    TreeCut,
+    are_first,
+    even_sample,
+    make_cut,
+    mixed_words,
+)
 from tests import naive_tree_cut as naive
 from tests.mixed_tables import mixed_table
 
@@ -229,3 +239,50 @@ def test_a_sample_has_everybodys_share(size: int) -> None:
     assert rows.size == np.unique(rows).size == min(size, 20)
     assert np.all(np.diff(table.numeric[rows, 0]) > 0)
     assert size < 7 or np.diff(table.numeric[rows, 0]).max() <= 0.16
+
+
+@pytest.mark.parametrize(("first", "equal"), [(1, 2), (3, 2048), (1, 2049), (5_000, 10_000), (10**6, 10**7)])
+def test_so_many_of_equal_people_go_first(first: int, equal: int) -> None:
+    """Whatever their number: in whole numbers, as who checks it reckons (an overflow sent all of 10,000 one way)."""
+    digests = np.random.default_rng(equal).integers(0, 2**63, 20_000).astype(np.uint64)
+    went = are_first(digests, first, equal, 7)
+    drawn = mixed_words(digests + np.uint64(7)) >> np.uint64(11)
+    assert went.tolist() == [word * equal < first << 53 for word in drawn.tolist()]
+    assert abs(went.mean() - first / equal) < 0.02
+    assert are_first(digests, equal, equal, 7).all()
+    assert not are_first(digests, 0, equal, 7).any()
+
+
+def test_many_equal_people_part_evenly() -> None:
+    """Ten thousand in four pieces: more than a product of a word has room for."""
+    table = points([0.5] * 10_000, [[1]] * 10_000, [2])
+    cut = make_cut(table, np.arange(200), np.arange(200) // 5, 4)
+    sizes = np.bincount(cut.piece_of(table, np.arange(10_000).astype(np.uint64)))
+    assert sizes.size == 4
+    assert sizes.min() > 2_300
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(table=any_table, pieces=st.integers(1, 6), tests=st.booleans())
+def test_equal_people_stay_together_where_they_may_not_part(table: Table, pieces: int, tests: bool) -> None:
+    """Whatever their digests; no piece is too small, and one that is too large has nothing to be cut at."""
+    rows = even_sample(table, 200)
+    cut = make_cut(table, rows, near_cohorts(table, rows, 5), pieces, tests=tests, part_equal=False)
+    piece = cut.piece_of(table)
+    drawn = np.random.default_rng(1).integers(0, 2**63, table.records).astype(np.uint64)
+    np.testing.assert_array_equal(piece, cut.piece_of(table, drawn))
+    where: dict[tuple[float, ...], int] = {}
+    for row in range(table.records):
+        assert where.setdefault(naive.person(table, row), int(piece[row])) == piece[row]
+    sizes = np.bincount(piece, minlength=cut.pieces)
+    assert cut.pieces == sizes.size
+    assert sizes.min() >= int(0.5 * table.records / pieces)
+
+
+def test_what_is_all_equal_is_one_piece() -> None:
+    """And of two values one border is there."""
+    table = points([0.5] * 100, [[1]] * 100, [2])
+    assert make_cut(table, np.arange(100), np.arange(100) // 5, 4, part_equal=False).pieces == 1
+    table = points([0.2] * 70 + [0.9] * 30, [[1]] * 100, [2])
+    cut = make_cut(table, np.arange(100), np.arange(100) // 5, 4, tests=False, part_equal=False)
+    assert np.bincount(cut.piece_of(table)).tolist() == [70, 30]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanonflow.transforms.columns import avro_encoding
 from kanonflow.transforms.columns.avro_encoding import (
     EncodingError,
     avro_file,
@@ -115,6 +116,28 @@ def test_rows_that_repeat_encode_like_each_alone(rows: list[dict[str, Any]], tim
     """Equal cells that follow each other are encoded once, and stand there as often as they did."""
     repeated = [row for row, count in zip(rows, times, strict=False) for _ in range(count)]
     assert encode_rows(_table(repeated), SCHEMA) == naive.avro_rows(_table(repeated).to_pylist(), SCHEMA)
+
+
+def test_what_neighbours_share_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that stands before the last nested field, by runs of rows that are equal in it; the schema, once a header."""
+    schema: dict[str, Any] = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]}
+    schema["fields"].append({"name": "set", "type": {"type": "array", "items": "string"}})
+    schema["fields"].append({"name": "word", "type": "string"})
+    rows = [{"n": place // 4, "set": ["a", "b"][: place // 6], "word": str(place)} for place in range(12)]
+    types = {"n": pa.int64(), "set": pa.list_(pa.string()), "word": pa.string()}
+    table = pa.Table.from_pylist(rows, schema=pa.schema(types))
+    sizes: list[int] = []
+    encode = avro_encoding._encode
+    monkeypatch.setattr(
+        avro_encoding, "_encode", lambda array, *rest: sizes.append(len(array)) or encode(array, *rest)
+    )
+    assert encode_rows(table, schema) == naive.avro_rows(rows, schema)
+    # Runs begin at 0, 4, 6 and 8; between them stand the items of the sets.
+    assert sizes == [4, 4, 2, 12]
+    avro_file(table, schema, MARKER)
+    monkeypatch.setattr(avro_encoding.fastavro, "writer", None)
+    again = avro_file(table, schema, bytes(16))
+    assert again[:3] + again[-16:] == b"Obj" + bytes(16)
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kanonflow.transforms.protections.intake as intake_module
-from kanonflow.transforms.protections.intake import _entering, _waiting
+from kanonflow.transforms.protections.intake import _entering, _Here, _waiting
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.stages import Before
 from kanonflow.transforms.release.warm_state import WarmState
@@ -30,6 +30,13 @@ def pool_of(seen: int, named: int) -> Pool:
     digests = 2 * np.arange(seen, dtype=np.uint64)
     pool = empty_pool(bound).having_seen(digests, np.full(seen, 1), rows.slice(0, seen), bound)
     return pool.expecting(2 * np.arange(named, dtype=np.uint64) + np.uint64(1), rows.slice(10, named), bound)
+
+
+def people_here(others: int, who: list[int], parts: int = 1) -> _Here:
+    """So many people of cohorts, and those who wait with these digests, dealt to the parts of a window in turn."""
+    digests = np.array([*range(1000, 1000 + others), *who], dtype=np.uint64)
+    person = np.arange(digests.size)
+    return _Here(person % parts, person, digests, person < others)
 
 
 def due(**head: Any) -> Any:
@@ -57,11 +64,23 @@ def test_who_enters_follows_from_counts_and_one_deadline(intake: int, size: int)
         for here in itertools.product(range(seen + 1), range(named + 1)):
             who = [*(2 * n for n in range(here[0])), *(2 * n + 1 for n in range(here[1]))]
             forced = {0} if must and here[0] else {1} if must and here[1] else set()
-            told = _entering(pool, others, np.array(who, dtype=np.uint64), forced, intake, asked)
+            told = _entering(pool, people_here(others, who), forced, intake, asked)
             expected = enters(seen, named, here, others, bool(must and here[0]), intake, size)
             assert told.shape == pool.people.shape
             assert set(told[~pool.from_start].tolist()) <= {expected[0]}, (seen, named, here, others, must)
             assert set(told[pool.from_start].tolist()) <= {expected[1]}, (seen, named, here, others, must)
+
+
+def test_nobody_enters_where_no_part_of_the_window_has_people_enough() -> None:
+    """Six in two parts are three in one of them, and five are too, with two in the other; four are two and two."""
+    asked = due(intake=3, cohort_size=3)
+    for here, enter in ((6, True), (5, True), (4, False), (3, False)):
+        pool = pool_of(here, 0)
+        everybody = people_here(0, pool.people.tolist(), parts=2)
+        assert set(_entering(pool, everybody, set(), 3, asked).tolist()) == {enter}, here
+    with_known = people_here(2, [0, 2, 4], parts=2)
+    assert _entering(pool_of(3, 0), with_known, set(), 3, asked).all()
+    assert with_known.most_with(np.zeros(0, np.uint64)) == 1
 
 
 def test_an_intake_is_a_share_of_those_who_have_entered() -> None:
@@ -86,6 +105,17 @@ def test_fewer_than_a_cohort_are_not_expected(named: int, stays: int) -> None:
     pool = _waiting(before, cast(Any, SimpleNamespace(policy=bound.policy, bound=bound)))
     assert int(pool.from_start.sum()) == stays
     assert pool.people.size == 4 + stays
+
+
+def test_fewer_than_a_cohort_of_a_kind_are_not_expected() -> None:
+    """Two named by one run are no cohort with four whom the next one named: all four stay, and enter as one."""
+    bound, rows = mixed_bound(cohort_size=3), mixed_values(4, np.random.default_rng(3))
+    both = pool_of(4, 2).expecting(np.arange(100, 104, dtype=np.uint64), rows, bound, 1)
+    before = Before(WarmState(roster=RosterState(RosterHead(7), both)), empty_roster(7))
+    pool = _waiting(before, cast(Any, SimpleNamespace(policy=bound.policy, bound=bound)))
+    assert np.unique(pool.kind, return_counts=True)[1].tolist() == [4, 4]
+    told = _entering(pool, people_here(3, []), set(), 9, due(cohort_size=3))
+    assert told.tolist() == pool.from_start.tolist()
 
 
 def entered(results: list[WindowResult]) -> list[int | None]:

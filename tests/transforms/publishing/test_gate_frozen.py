@@ -259,14 +259,21 @@ def test_somebody_known_does_not_enter_again_whatever_the_cohort() -> None:
 
 
 def test_a_cohort_of_people_seen_and_people_known_from_the_start_is_refused() -> None:
-    """Whatever is right with it otherwise; two cohorts, one of each kind, pass."""
-    bound, seen, named = mixed_bound(), pool_of(3, 4), pool_of(3, 5)
-    pool = seen.expecting(named.people, named.values, bound)
-    apart = np.where(pool.from_start, 0, 1)
+    """Whatever is right with it otherwise; two cohorts, one of each kind, pass. So do those whom two runs named."""
+    bound, seen, named, later = mixed_bound(), pool_of(3, 4), pool_of(3, 5), pool_of(3, 6)
+    by_file = seen.expecting(named.people, named.values, bound)
+    by_two = by_file.of(by_file.from_start).expecting(later.people, later.values, bound, 1)
+    for pool in (by_file, by_two):
+        _judge_kinds(pool, bound)
+
+
+def _judge_kinds(pool: Pool, bound: BoundPolicy) -> None:
+    assert np.unique(pool.kind, return_counts=True)[1].tolist() == [3, 3]
+    apart = np.where(pool.kind == 0, 0, 1)
     good = Segment(RosterHead(1), pool.people, apart, corners(pool.values, apart, bound))
     check_segment(good, pool, empty_roster(1), bound)
     mixed = apart.copy()
     mixed[[int(np.flatnonzero(apart == kind)[0]) for kind in (0, 1)]] = 1, 0
     together = Segment(RosterHead(1), pool.people, mixed, corners(pool.values, mixed, bound))
-    with pytest.raises(GateError, match="people who were seen and people who are known from the start"):
+    with pytest.raises(GateError, match="people of two kinds"):
         check_segment(together, pool, empty_roster(1), bound)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
+import kanonflow.transforms.risks.member_guess as member_guess_of_runs
 from kanonflow.transforms.risks.member_guess import (
     FALSE_ALARM,
     FieldValues,
@@ -60,7 +65,9 @@ def naive_nearest(p: NDArray[np.float64], q: NDArray[np.float64], members: NDArr
 def test_success_counts_ties_as_a_draw() -> None:
     """Against one guess at a time, over scores with many ties."""
     scores = np.random.default_rng(1).integers(0, 3, (50, K, K)).astype(np.float64)
-    np.testing.assert_allclose(success_rate(scores), naive_success(scores))
+    true = np.tile(np.arange(K), 50)
+    found = success_rate(scores.reshape(-1, K).T, true)
+    np.testing.assert_array_equal(found, naive_success(scores).ravel())
 
 
 def test_the_nearest_member_is_that_of_a_loop() -> None:
@@ -203,3 +210,18 @@ def test_nulls_are_values_of_their_own() -> None:
     found = member_guess(numbers(p), {"q": numbers(np.where(nulls, np.nan, q))}, members)
     assert 0.3 < found.rate < 0.5
     assert found.attack.startswith("table")
+
+
+@pytest.mark.parametrize("tries", [1, 2, 7, 50, 999, 20_000])
+@pytest.mark.parametrize("k", [2, 5, 30])
+def test_the_limit_of_chance_is_that_of_scipy(tries: int, k: int) -> None:
+    """A binomial tail by logarithms, down to the chances that a run asks for."""
+    for chance in (0.03, 1e-4, 1.7e-6):
+        exact = np.append(bdtrc(np.arange(tries, dtype=np.float64), tries, 1 / k), 0.0)
+        assert member_guess_of_runs._exceeded_by(chance, tries, 1 / k) == np.argmax(exact <= chance)
+
+
+def test_a_run_imports_no_special_functions() -> None:
+    """They take .03 s, and what they bring along is loaded by numba's first kernel."""
+    program = "import sys, kanonflow.pipelines.runs.anonymize_files; sys.exit('scipy.special' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
+from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
+from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.roster import founding
@@ -21,13 +26,15 @@ from kanonflow.transforms.roster.founding import (
     SAMPLE,
     SAMPLE_LESS,
     SHARES,
-    _budget,
     _everybody,
+    budget_of,
     found,
+    put_together,
 )
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import RosterHead
 from tests.mixed_people import mixed_bound, mixed_values
+from tests.mixed_tables import mixed_table
 
 pytestmark = pytest.mark.thorough
 
@@ -98,6 +105,19 @@ def test_who_is_left_out_joins_the_class_that_grows_least() -> None:
     table = encode(values.set_column(0, values.schema.field(0), beside_the_first), bound, None, {}).table
     labels = _everybody(table, np.array([0, 0, 0, 1, 1, 1, -1]), 3)
     assert labels[6] == labels[0]
+
+
+@pytest.mark.parametrize(("loss", "of"), [("ncp", gcp), ("sil", sil)])
+def test_the_loss_is_that_of_everybodys_boxes(loss: str, of: Callable[[Table, Partition], float]) -> None:
+    """Also where the search ends with somebody left out, whom it counts as lost whole."""
+    bound = mixed_bound(solver={"loss": loss, "threads": 1})
+    table = mixed_table(2, 400, cardinality=(3, 6))
+    task = Task(table, 3, shape="classes", loss=loss, budget=Budget(0), seed=4)
+    solution = solve(task)
+    assert solution.partition.labels.min() < 0
+    labels, lost = put_together(table, bound.policy, 3, Budget(0), 4, 1)
+    assert lost == pytest.approx(of(table, Partition(labels.astype(np.int32))))
+    assert lost < solution.loss
 
 
 def test_nothing_is_searched_for_who_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +206,7 @@ def test_a_cut_knows_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
     table = encode(pool.values, bound, None, {}).table
     order = np.random.default_rng(2).permutation(600)
     sets = []
-    for each in (table, founding._rows_of(table, order)):
+    for each in (table, founding.rows_of(table, order)):
         rows = [each.numeric.tolist(), each.categorical.tolist()]
         parts = founding._pieces(each, bound.policy, 3, 5)
         assert [len(part) for part in parts] == [np.unique(part).size for part in parts]
@@ -207,10 +227,10 @@ def test_parts_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append((seed, threads, np.unique(labels).size, table.records, loss))
         return labels, loss
 
-    plain = founding._solved
+    plain = founding.put_together
     monkeypatch.setattr(founding, "PART", 100)
     monkeypatch.setattr(founding, "PIECE", 100)
-    monkeypatch.setattr(founding, "_solved", solved)
+    monkeypatch.setattr(founding, "put_together", solved)
     founded = found(pool_of(600, 8), RosterHead(9, "", 0, 0, 12), mixed_bound(), {}, seed=5, threads=1)
     seeds, threads, classes, people, losses = map(np.array, zip(*seen[1:], strict=True))
     assert seen[0][:2] == (5, 1), "the sample, by the seed of all"
@@ -228,32 +248,36 @@ def test_parts_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_evaluations_a_person_fall_with_a_large_pool() -> None:
     """By the root; below the size of a part nothing changes, and a policy's own number stands."""
     small, part, large, most = (
-        _budget(None, people, 5).evaluations_per_row for people in (1000, PART, 4 * PART, MOST)
+        budget_of(None, people, 5).evaluations_per_row for people in (1000, PART, 4 * PART, MOST)
     )
     assert small == part == 3500
     assert large == 1750
     assert most is not None
     assert 700 < most < 800
-    assert _budget(20.0, MOST, 5).evaluations_per_row == 20
+    assert budget_of(20.0, MOST, 5).evaluations_per_row == 20
 
 
 def test_who_is_known_from_the_start_founds_apart() -> None:
-    """No cohort has both kinds; each is founded as it would be alone; the loss is the mean over people."""
+    """No cohort has two kinds: seen, and named by one run or another; each is founded as it would be alone; the loss is
+    the mean over people."""
     bound, seen = mixed_bound(), pool_of(60, 8)
     named = pool_of(40, 9)
-    pool = seen.expecting(named.people, named.values, bound)
+    pool = seen.expecting(named.people[:15], named.values.slice(0, 15), bound)
+    pool = pool.expecting(named.people[15:], named.values.slice(15), bound, 2)
     assert pool.people.size == 100
     founded = found(pool, RosterHead(9, "", 0, 0, 12), bound, {}, seed=5, threads=1)
-    cohort, first = founded.segment.cohort, pool.from_start
-    assert not set(cohort[first].tolist()) & set(cohort[~first].tolist())
+    cohort, kinds = founded.segment.cohort, [pool.kind == kind for kind in (0, 2, -1)]
+    assert [int(kind.sum()) for kind in kinds] == [15, 25, 60]
+    assert sum(np.unique(cohort[kind]).size for kind in kinds) == np.unique(cohort).size
     assert np.bincount(cohort - 12).min() >= 3
     assert sorted({*cohort.tolist()}) == [*range(12, 12 + np.unique(cohort).size)]
     table = encode(pool.values, bound, None, {}).table
     alone = [
-        founding._labels(founding._rows_of(table, np.flatnonzero(kind)), bound.policy, 3, 5, 1)
-        for kind in (first, ~first)
+        founding._labels(founding.rows_of(table, np.flatnonzero(kind)), bound.policy, 3, 5, 1)
+        for kind in kinds
     ]
-    assert founded.loss == pytest.approx((40 * alone[0][1] + 60 * alone[1][1]) / 100)
-    for kind, (labels, _) in zip((first, ~first), alone, strict=True):
+    losses = [count * loss for count, (_, loss) in zip((15, 25, 60), alone, strict=True)]
+    assert founded.loss == pytest.approx(sum(losses) / 100)
+    for kind, (labels, _) in zip(kinds, alone, strict=True):
         own = cohort[kind]
         assert np.unique(np.column_stack([own, labels]), axis=0).shape[0] == np.unique(own).size

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
-from kanonflow.transforms.roster.pool import Pool, empty_pool
+from kanonflow.transforms.roster.pool import MOST_PLACES, Pool, empty_pool
+from kanonflow.transforms.roster.roster_state import pool_from_bytes, pool_to_bytes
 from tests.mixed_people import mixed_bound, mixed_values
 
 
@@ -130,4 +131,29 @@ def test_people_known_from_the_start_stand_for_good() -> None:
     assert alone.people.tolist() == [1, 5, 12]
     assert told(alone) == {who: told(later)[who] for who in (1, 5, 12)}
     assert alone.from_start.all()
+    assert (alone.kind == 0).all()
     assert (alone.ends.shape, alone.changed.shape) == ((3, len(bound.quasis)), (3,))
+
+
+def test_people_are_of_the_kind_of_the_run_that_named_them_first() -> None:
+    """Who was seen is of none; rows that come later, nulls and some of the people change nothing of it."""
+    bound = mixed_bound()
+    rows = mixed_values(12, np.random.default_rng(4))
+    seen = empty_pool(bound).having_seen(
+        np.array([2, 8], dtype=np.uint64), np.full(2, 1), rows.slice(0, 2), bound
+    )
+    blank = pa.table({name: pa.nulls(2, rows.schema.field(name).type) for name in rows.schema.names})
+    first = seen.expecting(np.array([9, 4], dtype=np.uint64), blank, bound)
+    pool = first.expecting(np.array([6, 1], dtype=np.uint64), rows.slice(4, 2), bound, 3)
+    pool = pool.expecting(np.array([7], dtype=np.uint64), rows.slice(6, 1), bound, MOST_PLACES - 1)
+    kinds = {1: 3, 2: -1, 4: 0, 6: 3, 7: MOST_PLACES - 1, 8: -1, 9: 0}
+    assert dict(zip(pool.people.tolist(), pool.kind.tolist(), strict=True)) == kinds
+    every = np.array([*kinds, 20], dtype=np.uint64)
+    later = pool.having_seen(every, np.full(8, 99), rows.slice(2, 8), bound)
+    assert dict(zip(later.people.tolist(), later.kind.tolist(), strict=True)) == {**kinds, 20: -1}
+    assert np.array_equal(later.from_start, later.kind >= 0)
+    assert later.people[later.known_by_file(2)].tolist() == [1, 4, 6, 9]
+    assert not later.known_by_file(3).any()
+    assert later.of(later.kind == 3).kind.tolist() == [3, 3]
+    assert pool_from_bytes(pool_to_bytes(later)).kind.tolist() == later.kind.tolist()
+    assert empty_pool(bound).kind.size == 0

@@ -262,10 +262,40 @@ def test_a_partition_begins_with_whom_a_file_names() -> None:
         assert int(began.warm.roster.pool.from_start.sum()) == expected
         assert len(began.segments) == len(left.segments)
         assert began.clock.kept
+    _judge_a_longer_file(left, known)
     others = Left(Continued(EPOCH, (), no_groups(), None, named_people(0, 5, b"another")))
     lost = PartitionStep(bound, SECRET, 1, epoch=EPOCH, continued=others)
     with pytest.raises(StateError, match="of another partition"):
         lost.begin(KEY)
+
+
+def _judge_a_longer_file(left: Continued, known: int) -> None:
+    """Who waits by a file keeps kind and values where a longer one comes; fewer than a cohort beside them are none."""
+    first = PartitionStep(
+        bound_feed(POLICY),
+        SECRET,
+        1,
+        epoch=EPOCH,
+        continued=Left(left._replace(expected=named_people(0, known + 4))),
+        chain=until(4, 1),
+    ).begin(KEY)
+    assert first is not None
+    assert left.carried is not None
+    state = replace(carried_from_bytes(left.carried), place=1, warm=first.warm)
+    waits = left._replace(carried=state.to_bytes())
+    for count, kinds in ((known + 8, [1] * 4 + [2] * 4), (known + 6, [1] * 4)):
+        began = PartitionStep(
+            bound_feed(POLICY),
+            SECRET,
+            1,
+            epoch=EPOCH,
+            continued=Left(waits._replace(expected=named_people(0, count))),
+            chain=until(6, 2),
+        ).begin(KEY)
+        assert began is not None
+        assert began.warm.roster is not None
+        pool = began.warm.roster.pool
+        assert sorted(pool.kind[pool.from_start].tolist()) == kinds
 
 
 def test_people_of_a_collection_join_the_pool_until_something_is_released() -> None:
@@ -275,5 +305,8 @@ def test_people_of_a_collection_join_the_pool_until_something_is_released() -> N
     assert warm.roster is not None
     assert warm.roster.pool.from_start.tolist() == [True] * 4
     assert warm.roster.head == RosterHead(EPOCH)
+    more = step.expect(KEY, PartitionClock(), warm, named_people(0, 8))
+    assert more.roster is not None
+    assert sorted(more.roster.pool.kind.tolist()) == [0] * 4 + [1] * 4
     with pytest.raises(InputError, match="after a first release"):
         step.expect(KEY, PartitionClock(last_end=END), warm, named_people(20, 4))

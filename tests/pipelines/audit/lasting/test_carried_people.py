@@ -24,7 +24,7 @@ def left_of(
     """One partition's state."""
     return CarriedPartition(
         "p", "e", 1, 0, np.zeros((rows, 2), np.int32), told, np.array(pool, np.uint64),
-        np.zeros((len(pool), 1), np.int32), roster,
+        np.zeros((len(pool), 1), np.int32), np.full(len(pool), -1), roster,
     )  # fmt: skip
 
 
@@ -43,7 +43,9 @@ def said(
     """What is found of a run at place 1."""
     findings = Findings()
     began = {} if came is None else {"p": came}
-    judge_carried(Carried(began, {"p": left}), segments, ChainRecord(1, True, "e", True), 3, findings)
+    judge_carried(
+        Carried(began, {"p": left}), segments, ChainRecord(1, True, "e", True), 3, frozenset(), findings
+    )
     return list(findings.messages())
 
 

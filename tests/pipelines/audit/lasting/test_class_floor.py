@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.read.release_files import release_reader
+from kanonflow.pipelines.audit.files.release_files import release_reader
 from kanonflow.pipelines.audit.records.record_file import keyed
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.schemas.bound_policy import bind

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.audit.files.avro_cells import cells_of_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.order import check_order
 from kanonflow.schemas.avro_schema import release_arrow_schema
@@ -59,7 +60,7 @@ def release(seed: int) -> tuple[pa.Table, BoundPolicy]:
 def found(table: pa.Table, bound: BoundPolicy) -> tuple[str, ...]:
     """What the audit says of the order of these rows."""
     findings = Findings()
-    check_order("r", table.to_pylist(), bound, findings)
+    check_order("r", cells_of_rows(table.to_pylist()), bound, findings)
     return findings.messages()
 
 

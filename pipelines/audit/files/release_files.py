@@ -14,8 +14,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kanonflow.pipelines.audit.read.header import header_faults, used_up
-from kanonflow.pipelines.audit.read.parquet_header import other_writer, parquet_faults
+from kanonflow.pipelines.audit.files.avro_cells import Cells, avro_cells, cells_of_rows
+from kanonflow.pipelines.audit.files.header import header_faults
+from kanonflow.pipelines.audit.files.parquet_header import other_writer, parquet_faults
 from kanonflow.schemas.avro_schema import PROPERTY, release_arrow_schema, release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.release_format import SCHEMA_KEY, SUFFIXES, ReleaseFormat
@@ -61,9 +62,9 @@ class ReleaseFile:
         with self._path.open("rb") as stream:
             return _epoch_in(fastavro.reader(stream).writer_schema)
 
-    def rows(self) -> tuple[list[Row], bool]:
-        """The rows, and whether they use up every block's bytes."""
-        return used_up(self._path)
+    def columns(self) -> tuple[dict[str, Cells], bool]:
+        """The rows as columns, none where there are none, and whether they use up every block's bytes."""
+        return avro_cells(self._path)
 
     def faults(self, bound: BoundPolicy, epoch: str | None) -> Iterator[str]:
         """What stands beside the rows and should not."""
@@ -95,9 +96,9 @@ class _Parquet(ReleaseFile):
         except ValueError:
             return None
 
-    def rows(self) -> tuple[list[Row], bool]:
+    def columns(self) -> tuple[dict[str, Cells], bool]:
         # That they use up the pages is seen in ``faults``.
-        return self._table.to_pylist(), True
+        return cells_of_rows(self._table.to_pylist()), True
 
     def faults(self, bound: BoundPolicy, epoch: str | None) -> Iterator[str]:
         schema = release_arrow_schema(bound)
@@ -108,7 +109,7 @@ class _Parquet(ReleaseFile):
         return other_writer(self._data)
 
     def content(self, bound: BoundPolicy) -> bytes:
-        return encoded(release_avro_schema(bound), self.rows()[0])
+        return encoded(release_avro_schema(bound), self._table.to_pylist())
 
     @cached_property
     def _data(self) -> bytes:

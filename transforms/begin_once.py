@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.portability import common_urns
 from apache_beam.typehints.decorators import no_annotations
 
-from kanonflow.pipelines.flink.flags import is_flink
+_FLINK = "FlinkRunner"
 
 
 class BeginOnce(beam.PTransform):
@@ -27,7 +27,7 @@ class BeginOnce(beam.PTransform):
     @no_annotations
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         impulse = begin | beam.Impulse()
-        if is_flink(type(begin.pipeline.runner).__name__):
+        if type(begin.pipeline.runner).__name__ == _FLINK:
             impulse = impulse | "Apart" >> _Apart()
         element = self._element
         return impulse | "Element" >> beam.Map(lambda _: element).with_output_types(bytes)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kanonflow.pipelines.audit.read.parquet_header import other_writer, parquet_faults
+from kanonflow.pipelines.audit.files.parquet_header import other_writer, parquet_faults
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.release_format import SCHEMA_KEY
 from kanonflow.transforms.columns.parquet_encoding import OPTIONS, ROWS_PER_GROUP, parquet_file

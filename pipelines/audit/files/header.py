@@ -101,17 +101,6 @@ def _block_faults(file: AvroContainer) -> Iterator[str]:
             yield "bytes behind a block's compressed stream"
 
 
-def used_up(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The records of a file, and whether they use up every block's bytes. Raises what fastavro raises."""
-    records: list[dict[str, Any]] = []
-    whole = True
-    with path.open("rb") as stream:
-        for block in fastavro.block_reader(stream):
-            records.extend(block)  # type: ignore[arg-type]
-            whole &= not block.bytes_.read(1)
-    return records, whole
-
-
 def _take_apart(data: bytes) -> AvroContainer:
     if data[:4] != b"Obj\x01":
         raise ValueError

@@ -1,0 +1,1 @@
+"""Which shard of its partition does a person belong to?"""
