@@ -52,12 +52,15 @@ def state_of(bound: BoundPolicy, faults: list[dict[str, Any] | None], *, pool: i
     table = pa.table({name: pa.array(own, kinds[name]) for name, own in cells.items()})
     told = [None if fault is None else json.dumps(fault) for fault in faults]
     table = table.append_column(FAULT_COLUMN, pa.array(told, pa.string()))
-    people = np.arange(pool, dtype="<u8").tobytes()
+    people, ends = np.arange(pool, dtype="<u8").tobytes(), np.full(pool, 5000, "<i8").tobytes()
     values = stream_of(pa.table({"x": pa.array(range(pool), kinds["x"])}))
     warm = pack(
         b"KFWS",
         1,
-        Content({"roster": {"head": HEAD}}, {"waiting": b"", "pool_people": people, "pool_values": values}),
+        Content(
+            {"roster": {"head": HEAD}},
+            {"waiting": b"", "pool_people": people, "pool_ends": ends, "pool_values": values},
+        ),
     )
     meta = {
         "partition": "p", "epoch": "e", "place": 1, "clock": '{"last_end": 5000}', "waiting": 0,
