@@ -22,13 +22,14 @@ from kanonflow.pipelines.feeds.input_files import (
     find_inputs,
     input_schema,
 )
+from kanonflow.pipelines.feeds.read_files import ReadOnce
 from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.pipelines.fit.bound_input import wrong_delimiter
 from kanonflow.pipelines.fit.found_types import FoundType, found_types
 from kanonflow.pipelines.fit.proposed_roles import Proposal, proposed_roles
 from kanonflow.pipelines.fit.text_mends import frequent_sign, likely_encoding
 from kanonflow.pipelines.risks.lasting_risks import lasting_risks
-from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.pipelines.risks.payload_sample import measured_files
 from kanonflow.pipelines.runs.kernel_cache import compile_first
 from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.draft import DraftedField, draft_policy, value_type
@@ -36,7 +37,6 @@ from kanonflow.schemas.errors import InputError, PolicyError
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.text_form import NUMBERED, CsvForm, with_delimiter
 from kanonflow.transforms.columns.column_facts import codes_of
-from kanonflow.transforms.risks.payload_risks import payload_risks
 from kanonflow.transforms.rows.classify import one_array
 
 _K = 5
@@ -169,13 +169,14 @@ def _measured(
     except PolicyError as error:
         return _ask_about(proposal.fields, [each for each in error.mistakes if _FIELD.match(each)]), None
     compile_first(bound, terminal, here=policy.lasting)
-    rows, advised = read_sample(files, bound, csv), None
-    if policy.lasting and rows.num_rows:
-        feed = read_feed(files, bound, csv)
+    reading, advised = ReadOnce(), None
+    feed = read_feed(files, bound, csv, reading=reading) if policy.lasting else None
+    if feed is not None and feed.rows.num_rows:
         advised = advised_window(feed.rows, bound)
         bound = bound if advised is None else advised.bound
         mistakes += getattr(lasting_risks(feed, bound).refusal(name), "mistakes", ())
-    mistakes += getattr(payload_risks(rows, bound).refusal(name), "mistakes", ())
+    _, risks = measured_files(files, bound, csv, reading)
+    mistakes += getattr(risks.refusal(name), "mistakes", ())
     return _ask_about(proposal.fields, mistakes), advised
 
 

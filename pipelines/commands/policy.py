@@ -9,6 +9,7 @@ import pyarrow.csv
 
 from kanonflow.pipelines.commands.ends_of_ranges import ends_of_ranges_notes, singling_out_note
 from kanonflow.pipelines.commands.hierarchy_coverage import values_without_leaf
+from kanonflow.pipelines.feeds.read_files import ReadOnce
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.input_fit import InputFit
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
@@ -121,7 +122,8 @@ def _over_files(
         from kanonflow.pipelines.fit.people_file import read_people  # loads solvers
 
         named = read_people(bound, path)
-    fit = sampled_fit(files, bound, csv)
+    reading = ReadOnce()
+    fit = sampled_fit(files, bound, csv, reading)
     misfit = refused_input(fit, files, csv, ", ".join(patterns))
     verdict = "fits" if misfit is None else "does not fit"
     lines = [f"{verdict} {', '.join(patterns)}; not read: {', '.join(dropped) or 'nothing'}"]
@@ -137,24 +139,22 @@ def _over_files(
     # The risks load solvers, which whoever asks for the fit alone need not wait for.
     from kanonflow.pipelines.dry_run.feed import read_feed
     from kanonflow.pipelines.risks.lasting_risks import lasting_risks
-    from kanonflow.pipelines.risks.payload_sample import read_sample
+    from kanonflow.pipelines.risks.payload_sample import measured_files
     from kanonflow.pipelines.risks.window_sizes import window_sizes
     from kanonflow.pipelines.runs.kernel_cache import compile_first
     from kanonflow.transforms.risks.idle_boxes import idle_boxes
-    from kanonflow.transforms.risks.payload_risks import payload_risks
 
     compile_first(bound, terminal, here=policy.lasting)
-    rows = read_sample(files, bound, csv)
+    rows, risks = measured_files(files, bound, csv, reading)
     people = window_sizes(rows, bound)
     lines += [f"- {line}" for line in people.told(policy.k, all_rows=_are_all(rows, fit))]
-    risks = payload_risks(rows, bound)
     refusal: PolicyError | None = risks.refusal(path)
     table = f"{table}\n{risks.render()}"
     figures["payload"] = [{**risk._asdict(), "verdict": risk.verdict} for risk in risks.risks]
     loss = risks.loss
     if policy.lasting:
         expected = None if named is None else named.rows
-        measured = lasting_risks(read_feed(files, bound, csv), bound, expected)
+        measured = lasting_risks(read_feed(files, bound, csv, reading=reading), bound, expected)
         figures["lasting"] = measured.render().splitlines()
         loss = measured.loss
         table, refusal = f"{table}\n{measured.render()}", _together(refusal, measured.refusal(path), path)

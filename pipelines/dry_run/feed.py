@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
-from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm
@@ -37,7 +37,11 @@ class FeedRows(NamedTuple):
 
 
 def read_feed(
-    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, most: int = MOST_FEED_ROWS
+    files: Sequence[InputFile],
+    bound: BoundPolicy,
+    form: CsvForm = PLAIN,
+    most: int = MOST_FEED_ROWS,
+    reading: Reading = read_batches,
 ) -> FeedRows:
     """All rows of the files that the policy does not reject, or as many whole windows as the first ``most`` hold.
 
@@ -48,7 +52,7 @@ def read_feed(
     tables = [bound.canonical_schema.empty_table().select(names)]
     wanted, beyond = most, 0
     for file in files:
-        for batch in read_batches(file, bound.input_columns, form, bound.attributes):
+        for batch in reading(file, bound.input_columns, form, bound.attributes):
             rows = from_ipc(batch.ipc)
             if wanted <= 0:
                 beyond += rows.num_rows

@@ -155,10 +155,11 @@ def parquet_file_schema(path: str) -> pa.Schema:
 
 
 def avro_blocks_behind(
-    path: str, columns: Sequence[str], offsets: Sequence[int]
+    path: str, columns: Sequence[str], offsets: Sequence[int], rows: int = 1
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Of each byte offset, the rows of the first block that begins behind it, each block once: (offset, batches).
 
+    rows: and of those that follow it, until there are so many, or one that was read before.
     Nothing is read of what lies between. Raises InputError: the file is damaged there.
     """
     leaves = _Leaves(path, columns)
@@ -172,9 +173,12 @@ def avro_blocks_behind(
             at = _behind(stream, header[-16:], max(offset, length - 16))
             if at in seen:
                 continue
-            seen.add(at)
             blocks = _AvroBlocks(path, _Continued(path, header, stream), leaves.schema)
-            records = next(blocks.read(), [])
+            reading, records = blocks.read(), list[Any]()
+            while at not in seen and len(records) < rows:
+                seen.add(at)
+                records += next(reading, [])
+                at = stream.tell()
             yield offset, [_record_batch(path, records, leaves, blocks.plain)] if records else []
 
 

@@ -13,7 +13,7 @@ rows are taken from places spread over all of it, at most ``MOST_ROWS`` of them,
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -42,6 +42,10 @@ PIECE = 1 << 16
 _LEAST_OF_A_FILE = 100
 _MOST_GROUPS = 16
 _BATCHES_OF_A_GROUP = 4
+_MOST_GROUP_ROWS = 1_000_000
+"""Of a Parquet file that are decoded where runs are wanted of few row groups."""
+_MOST_PIECE = 8 << 20
+_MOST_OF_A_PART = 0.8
 _BLOCKS_FACTOR = 4
 _GZIP_MAGIC = b"\x1f\x8b"
 _PLAIN_ENCODINGS = ("utf-8", "ascii", "cp12", "iso8859", "koi8")
@@ -77,11 +81,13 @@ def spread_sample(
     most: int = MOST_ROWS,
     seed: int = 0,
     reading: Reading = read_batches,
+    runs: int | None = None,
 ) -> tuple[FileSample, ...]:
     """Rows of at most ``MOST_FILES`` of the files, about ``most`` in all, in the order of the files.
 
-    A file has rows by its size, and some in any case. reading: how one is read through. Deterministic. O(most) rows,
-    and some MB at the places.
+    A file has rows by its size, and some in any case. reading: how one is read through. runs: the rows are to be so
+    many runs, as long as the quota of a file lets them be; None: single rows where these lie further apart.
+    Deterministic. O(most) rows, and some MB at the places.
     Raises InputError: a file is damaged where it was read.
     """
     chosen = [files[place] for place in _spread(len(files), MOST_FILES)]
@@ -91,23 +97,29 @@ def spread_sample(
     blocks = []
     for file in chosen:
         quota = max(_LEAST_OF_A_FILE, most * file.size // size)
-        places = max(4, PLACES * file.size // size)
+        places = max(4, PLACES * file.size // size) if runs is None else max(1, runs * file.size // size)
+        thin = None if runs is None else places
         small, most_read = size <= SMALL_FEED, max(PIECE, MOST_READ * file.size // size)
         match file.format:
             case FileFormat.CSV:
-                sample = None if small else _at_offsets(file, columns, csv, quota, places, rng)
+                sample = (
+                    None if small else _at_offsets(file, columns, csv, quota, places, rng, runs is not None)
+                )
                 blocks.append(
-                    sample or _through(reading(file, columns, csv), file, columns, csv, quota, most_read)
+                    sample
+                    or _through(reading(file, columns, csv), file, columns, csv, quota, most_read, thin)
                 )
             case FileFormat.JSON | FileFormat.XLSX:
-                blocks.append(_through(reading(file, columns, csv), file, columns, csv, quota, most_read))
+                blocks.append(
+                    _through(reading(file, columns, csv), file, columns, csv, quota, most_read, thin)
+                )
             case FileFormat.PARQUET:
-                blocks.append(_row_groups(file, columns, csv, quota))
+                blocks.append(_row_groups(file, columns, csv, quota, thin))
             case FileFormat.AVRO:
                 blocks.append(
-                    _through(reading(file, columns, csv), file, columns, csv, quota, most_read)
+                    _through(reading(file, columns, csv), file, columns, csv, quota, most_read, thin)
                     if file.size * 8 <= SMALL_FEED and small
-                    else _blocks(file, columns, csv, quota, places, rng)
+                    else _blocks(file, columns, csv, quota, places, rng, runs is not None)
                 )
     return tuple(blocks)
 
@@ -117,10 +129,37 @@ def _spread(count: int, most: int) -> list[int]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64)).tolist() if count else []
 
 
-def _thinned(rows: pa.Table, most: int) -> pa.Table:
-    return (
-        rows if rows.num_rows <= most else rows.take(pa.array(_spread(rows.num_rows, most))).combine_chunks()
-    )
+def _thinned(rows: pa.Table, most: int, runs: int | None = None) -> pa.Table:
+    """At most so many of the rows, as far apart as can be, or in so many runs that are."""
+    if rows.num_rows <= most:
+        return rows
+    if runs is None:
+        return rows.take(pa.array(_spread(rows.num_rows, most))).combine_chunks()
+    parts = [rows.slice(begin, end - begin) for begin, end in _runs(rows.num_rows, most, runs)]
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _runs(count: int, most: int, runs: int) -> list[tuple[int, int]]:
+    """Begin and end of so many runs of 0 .. count-1, as far apart as can be, of ``most`` numbers in all."""
+    if count <= most:
+        return [(0, count)]
+    length = -(-most // runs)
+    begins = np.linspace(0, count - length, runs).astype(np.int64).tolist()
+    ends = [*begins[1:], count]
+    return [(begin, min(begin + length, end)) for begin, end in zip(begins, ends, strict=True)]
+
+
+def _cut(batches: Iterable[pa.RecordBatch], runs: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    """What of the runs stands in each batch. Nothing else is held."""
+    at = 0
+    for batch in batches:
+        for begin, end in runs:
+            low, high = max(begin, at), min(end, at + batch.num_rows)
+            if low < high:
+                yield batch.slice(low - at, high - low)
+        at += batch.num_rows
+        if at >= runs[-1][1]:
+            return
 
 
 def _through(
@@ -130,8 +169,9 @@ def _through(
     csv: CsvForm,
     quota: int,
     most_read: int,
+    runs: int | None,
 ) -> FileSample:
-    """Every so many-th row of the file, or of as much of it as may be read."""
+    """Every so many-th row of the file, or runs, or of as much of it as may be read."""
     tables: list[pa.Table] = []
     broken, read, front = 0, 0, False
     for batch in batches:
@@ -143,7 +183,7 @@ def _through(
         broken += len(batch.broken)
         read += tables[-1].nbytes
     rows = _joined(file, columns, csv, tables)
-    thinned = _thinned(rows, quota)
+    thinned = _thinned(rows, quota, runs)
     # Broken rows are thinned as the others are.
     broken_share = broken if thinned is rows else -(-broken * thinned.num_rows // rows.num_rows)
     return FileSample(
@@ -156,17 +196,23 @@ def _through(
     )
 
 
-def _row_groups(file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int) -> FileSample:
+def _row_groups(
+    file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, runs: int | None
+) -> FileSample:
     sizes = parquet_row_groups(file.path)
-    groups = _spread(len(sizes), _MOST_GROUPS)
+    groups = _spread(len(sizes), _MOST_GROUPS if runs is None else min(_MOST_GROUPS, runs))
     share = -(-quota // max(1, len(groups)))
-    tables, read = [], 0
+    tables = []
     for group in groups:
-        batches = list(islice(read_parquet(file.path, columns, [group]), _BATCHES_OF_A_GROUP))
-        if batches:
-            table = pa.Table.from_batches(batches)
-            read += table.num_rows
-            tables.append(_thinned(table, share))
+        batches = read_parquet(file.path, columns, [group])
+        if runs is None:
+            kept = list(islice(batches, _BATCHES_OF_A_GROUP))
+        else:
+            held = min(sizes[group], _MOST_GROUP_ROWS // len(groups))
+            kept = list(_cut(batches, _runs(held, share, -(-runs // len(groups)))))
+        if kept:
+            table = pa.Table.from_batches(kept)
+            tables.append(_thinned(table, share) if runs is None else table.slice(0, share))
     rows = _joined(file, columns, csv, tables)
     return FileSample(file, rows, 0, max(1, min(PLACES, rows.num_rows)), rows.num_rows == sum(sizes))
 
@@ -178,14 +224,17 @@ def _blocks(
     quota: int,
     places: int,
     rng: np.random.Generator,
+    runs: bool,
 ) -> FileSample:
     offsets = rng.permutation((np.arange(places) * file.size) // places)
+    share = -(-quota // places)
     found: dict[int, pa.Table] = {}
     rows = 0
-    for offset, batches in avro_blocks_behind(file.path, columns, offsets.tolist()):
+    for offset, batches in avro_blocks_behind(file.path, columns, offsets.tolist(), share if runs else 1):
         if batches:
-            found[offset] = _thinned(pa.Table.from_batches(batches), -(-quota // places))
-            rows += sum(batch.num_rows for batch in batches)
+            table = pa.Table.from_batches(batches)
+            found[offset] = table.slice(0, share) if runs else _thinned(table, share)
+            rows += table.num_rows
         # A block may hold any number of rows, and each costs its decoding.
         if rows > _BLOCKS_FACTOR * quota:
             break
@@ -200,20 +249,35 @@ def _at_offsets(
     quota: int,
     places: int,
     rng: np.random.Generator,
+    runs: bool,
 ) -> FileSample | None:
-    """Rows behind offsets, one random offset in each of as many equal parts of the file; None: that is not sound."""
+    """Rows behind offsets, one random offset in each of as many equal parts of the file; None: that is not sound.
+
+    runs: a place has its share of the rows however large they are, by those of the file's beginning; None also
+    where that comes to most of a file that can be read through.
+    """
     if not codecs.lookup(csv.encoding).name.startswith(_PLAIN_ENCODINGS):
         return None
     header = csv_header(file.path, csv)
     part = file.size // places
-    offsets = [place * part + int(rng.integers(max(1, part - PIECE))) for place in range(places)]
     tables, broken, share = [], 0, -(-quota // places)
     with open_stored(file.path) as stream:
-        if stream.read(2) == _GZIP_MAGIC:
+        beginning = _read(stream, PIECE)
+        if beginning.startswith(_GZIP_MAGIC):
             return None
-        for offset in offsets:
-            stream.seek(offset)
-            rows = whole_rows(_read(stream, PIECE), header, csv.quote)
+        piece = PIECE
+        if runs:
+            first = whole_rows(beginning, header, csv.quote)
+            if first is None:
+                return None
+            table, torn = _parsed(first, header, columns, csv)
+            wanted = int(1.1 * share * len(first) / max(1, table.num_rows + torn))
+            if wanted > _MOST_OF_A_PART * part and file.size <= MOST_READ:
+                return None
+            piece = max(PIECE, min(wanted, part, _MOST_PIECE))
+        for place in range(places):
+            stream.seek(place * part + int(rng.integers(max(1, part - piece))))
+            rows = whole_rows(_read(stream, piece), header, csv.quote)
             if rows is None:
                 return None
             table, torn = _parsed(rows, header, columns, csv)

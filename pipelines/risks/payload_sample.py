@@ -1,4 +1,4 @@
-"""The rows of files that payload risks are measured on."""
+"""What the payload of files tells, measured on rows of all over them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,30 @@ import pyarrow as pa
 from kanonflow.pipelines.feeds.csv_files import PLAIN
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import Reading, read_batches
+from kanonflow.pipelines.feeds.spread_sample import spread_sample
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.text_form import CsvForm
-from kanonflow.transforms.risks.payload_risks import MOST_ROWS
+from kanonflow.transforms.risks.payload_risks import MOST_ROWS, PayloadRisks, payload_risks
 from kanonflow.transforms.rows.classify import classify
-from kanonflow.transforms.rows.elements import from_ipc
+
+FIRST_ROWS = 50_000
+"""That are looked at first; ``MOST_ROWS`` where these leave a doubt."""
+_RUNS = 16
+"""Of rows that follow each other: what they tell of each other, only neighbours do."""
+_SEED = 1
+
+
+def measured_files(
+    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, reading: Reading = read_batches
+) -> tuple[pa.Table, PayloadRisks]:
+    """The rows that were measured, and what they tell. Deterministic. Raises InputError: a file is damaged."""
+    rows = read_sample(files, bound, form, FIRST_ROWS, reading)
+    risks = payload_risks(rows, bound)
+    if not risks.beyond_doubt:
+        more = read_sample(files, bound, form, MOST_ROWS, reading)
+        if more.num_rows > rows.num_rows:
+            return more, payload_risks(more, bound)
+    return rows, risks
 
 
 def read_sample(
@@ -23,21 +42,17 @@ def read_sample(
     most: int = MOST_ROWS,
     reading: Reading = read_batches,
 ) -> pa.Table:
-    """Canonical rows, in the order of the files: the first ``most / files`` of each file.
+    """Canonical rows, in the order of the files: all of them, or about ``most``, in runs spread over the files.
 
     Rows that the policy rejects, or lets through with quasi-identifiers at fault, are left out. Raises InputError: a
     file is damaged.
     """
     tables = [bound.canonical_schema.empty_table()]
-    share = -(-most // len(files))
-    for file in files:
-        wanted = share
-        for batch in reading(file, bound.input_columns, form, bound.attributes):
-            rows = classify(from_ipc(batch.ipc), bound, source=file.name).rows
-            if FAULT_COLUMN in rows.schema.names:
-                rows = rows.filter(rows.column(FAULT_COLUMN).is_null())
-            tables.append(rows.slice(0, wanted))
-            wanted -= rows.num_rows
-            if wanted <= 0:
-                break
+    for sample in spread_sample(
+        files, bound.input_columns, form, most=most, seed=_SEED, reading=reading, runs=_RUNS
+    ):
+        rows = classify(sample.rows, bound, source=sample.file.name).rows
+        if FAULT_COLUMN in rows.schema.names:
+            rows = rows.filter(rows.column(FAULT_COLUMN).is_null())
+        tables.append(rows)
     return pa.concat_tables(tables).combine_chunks()

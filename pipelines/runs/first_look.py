@@ -15,14 +15,14 @@ from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.pipelines.fit.input_fit import RunMisfitError
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
-from kanonflow.pipelines.risks.payload_sample import read_sample
+from kanonflow.pipelines.risks.payload_sample import measured_files
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.risks.check_record import CheckRecord
 from kanonflow.transforms.risks.first_windows import first_words
-from kanonflow.transforms.risks.payload_risks import PayloadRisks, payload_risks
+from kanonflow.transforms.risks.payload_risks import PayloadRisks
 
 
 def refuse_misfits(
@@ -60,7 +60,7 @@ def measure_payload(
     if all(field.accept_risk is not None for field in bound.policy.payload):
         return Measured("")
     begin = time.perf_counter()
-    risks = payload_risks(read_sample(files, bound, csv, reading=reading), bound)
+    _, risks = measured_files(files, bound, csv, reading)
     refusal = risks.refusal(bound.policy.name)
     if refusal is not None:
         raise refusal

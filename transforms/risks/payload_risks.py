@@ -13,6 +13,7 @@ declaration says ``accept_risk: <reason>``. What takes more rows than there are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,6 +77,7 @@ class Risk(NamedTuple):
     """One measure of one field. value, limit: as measured; None: it could not be.  how: in words, for the table.
 
     high: whether the value is above the limit and means it. judged: whether there was enough to judge by.
+    upper: what the value of many more rows of the feed may be, at most; None: that is not known.
     """
 
     field: str
@@ -86,6 +88,12 @@ class Risk(NamedTuple):
     high: bool
     judged: bool
     accepted: bool
+    upper: float | None
+
+    @property
+    def beyond_doubt(self) -> bool:
+        """Whether more rows would hardly lead to another verdict."""
+        return self.accepted or (self.judged and self.upper is not None and self.upper <= self.limit)
 
     @property
     def verdict(self) -> str:
@@ -140,6 +148,11 @@ class PayloadRisks:
             for risk in self.risks
         ]
         return {"rows": self.rows, "records": self.records, "risks": told}
+
+    @property
+    def beyond_doubt(self) -> bool:
+        """Whether more rows would hardly lead to another verdict on anything."""
+        return all(risk.beyond_doubt for risk in self.risks)
 
     @property
     def settled(self) -> bool:
@@ -198,7 +211,8 @@ def payload_risks(rows: pa.Table, bound: BoundPolicy) -> PayloadRisks:
     if alone is not None:
         high = alone.judged and alone.share > ALONE_LIMIT
         how = f"rows that nobody else is like in {', '.join(alone.fields)}, which are published as they are"
-        found.append(Risk(TOGETHER, ALONE, alone.share, ALONE_LIMIT, how, high, alone.judged, accepted=False))
+        upper = _upper(alone.share, rows.num_rows)
+        found.append(Risk(TOGETHER, ALONE, alone.share, ALONE_LIMIT, how, high, alone.judged, False, upper))
     return PayloadRisks(tuple(found), rows.num_rows, sample.num_rows, loss)
 
 
@@ -213,11 +227,12 @@ def _people(rows: pa.Table, bound: BoundPolicy) -> NDArray[np.int64]:
 def _guess_risk(name: str, guess: MemberGuess | None, k: int, *, accepted: bool) -> Risk:
     limit = GUESS_LIMIT / k
     if guess is None:
-        return Risk(name, GUESS, None, limit, "no window has k individuals", False, False, accepted)
+        return Risk(name, GUESS, None, limit, "no window has k individuals", False, False, accepted, None)
     high = guess.rate > limit and guess.certain
     attack = "the best attacks added up" if name == TOGETHER else guess.attack
     how = f"{attack}; {guess.chance:.2f} by chance"
-    return Risk(name, GUESS, guess.rate, limit, how, high, guess.conclusive, accepted)
+    upper = guess.rate + guess.noise
+    return Risk(name, GUESS, guess.rate, limit, how, high, guess.conclusive, accepted, upper)
 
 
 def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, people: bool) -> Iterator[Risk]:
@@ -228,7 +243,8 @@ def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, peo
     accepted = column.field.accept_risk is not None
 
     def risk(measure: str, value: float, limit: float, how: str, judged: bool) -> Risk:
-        return Risk(column.name, measure, value, limit, how, judged and value > limit, judged, accepted)
+        high, upper = judged and value > limit, _upper(value, codes.size)
+        return Risk(column.name, measure, value, limit, how, high, judged, accepted, upper)
 
     limit = _distinct_limit(column.arrow_type)
     if limit is not None:
@@ -242,6 +258,14 @@ def _column_risks(rows: pa.Table, column: BoundColumn, arrival: _Arrival, *, peo
     if ranked is not None:
         order, how = _strongest_order(ranked, known, arrival, people=people)
         yield risk("order", abs(order.correlation), ORDER_LIMIT, how, order.rows >= LEAST_ORDER_ROWS)
+
+
+def _upper(share: float, rows: int) -> float:
+    """Of a share of some rows, at most that of many: its own fourth and four deviations above it.
+
+    Rows of neighbours are alike, so that deviations of rows drawn one by one say too little.
+    """
+    return 1.25 * share + 4 * math.sqrt(share * (1 - min(share, 1.0)) / max(rows, 1)) + 8 / max(rows, 1)
 
 
 def _distinct_limit(kind: pa.DataType) -> float | None:

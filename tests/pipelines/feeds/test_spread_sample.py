@@ -40,10 +40,10 @@ def as_gzip(path: Path) -> Path:
     return path
 
 
-def as_parquet(path: Path) -> Path:
-    """The same, in row groups."""
+def as_parquet(path: Path, rows: int = 1_000) -> Path:
+    """The same, in row groups of so many rows."""
     table = pa.table({"n": list(range(ROWS)), "note": [text(n) for n in range(ROWS)]})
-    pq.write_table(table, path, row_group_size=1_000)
+    pq.write_table(table, path, row_group_size=rows)
     return path
 
 
@@ -60,6 +60,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "feed.csv": as_csv,
     "feed.csv.gz": as_gzip,
     "feed.parquet": as_parquet,
+    "one_group.parquet": lambda path: as_parquet(path, ROWS),
     "feed.avro": as_avro,
 }
 
@@ -87,6 +88,40 @@ def test_rows_come_from_all_of_the_file_and_are_whole(
     assert len(numbers) <= 1_300
     assert (found.broken, found.whole, found.front) == (0, False, False)
     assert sample(path).rows.equals(found.rows)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["read through", "at offsets"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_runs_are_rows_that_follow_each_other(
+    name: str, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four runs of 400 rows, one in each fourth of the file, whole rows and each once; the same every time."""
+    if not small:
+        monkeypatch.setattr(module, "SMALL_FEED", 0)
+        monkeypatch.setattr(module, "PIECE", 4_096)
+    path = WRITERS[name](tmp_path / name)
+    (found,) = spread_sample(find_inputs([str(path)]), ["note", "n"], most=1_600, runs=4)
+    numbers = [int(n) for n in found.rows.column("n").to_pylist()]
+    assert found.rows.column("note").to_pylist() == [text(n) for n in numbers]
+    begins = [n for n, before in zip(numbers, [-9, *numbers], strict=False) if n != before + 1]
+    assert len(begins) == 4
+    assert [n * 4 // ROWS for n in begins[:-1]] == [0, 1, 2]
+    assert sorted({*numbers}) == numbers
+    assert 1_500 <= len(numbers) <= 1_600
+    (again,) = spread_sample(find_inputs([str(path)]), ["note", "n"], most=1_600, runs=4)
+    assert again.rows.equals(found.rows)
+
+
+def test_runs_of_large_rows_are_as_long_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece is as large as its rows are; what comes to most of a file that may be read through is read through."""
+    monkeypatch.setattr(module, "SMALL_FEED", 0)
+    monkeypatch.setattr(module, "PIECE", 4_096)
+    path = as_csv(tmp_path / "feed.csv")
+    (found,) = spread_sample(find_inputs([str(path)]), ["n"], most=8_000, runs=2)
+    assert 7_000 <= found.rows.num_rows <= 8_000
+    (whole,) = spread_sample(find_inputs([str(path)]), ["n"], most=ROWS, runs=2)
+    assert whole.whole
+    assert whole.rows.num_rows == ROWS
 
 
 def test_a_small_file_is_read_whole(tmp_path: Path) -> None:
