@@ -124,6 +124,10 @@ class Form:
         """Whether a column keeps its own type where ``as`` names another: instants keep their unit."""
         return False
 
+    def holds(self, number: Decimal) -> bool:
+        """Whether a number is one of these values; of floats, near one."""
+        return False
+
     def unfit(self) -> str | None:
         """Why no quasi-identifier can have such values; None: one can."""
         return None
