@@ -24,8 +24,8 @@ from kanonflow.schemas.kinds.form import Ends, Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kind import Kind
 from kanonflow.schemas.kinds.kinds import KINDS
-from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.payload_grids import grid_keys, misfits_of_grid, published_type
+from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import PAYLOAD, Field, PartOfTime, Role
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
@@ -179,9 +179,7 @@ class BoundPolicy:
     @cached_property
     def payload(self) -> tuple[BoundColumn, ...]:
         """What is published as it is, in the release's order: partition and split fields first, then the policy's."""
-        payload = [
-            column for column in self.columns if column.field.role in PAYLOAD
-        ]
+        payload = [column for column in self.columns if column.field.role in PAYLOAD]
         first = [self.column(name) for name in self.policy.release_by]
         return (*first, *(column for column in payload if column.name not in self.policy.release_by))
 

@@ -60,7 +60,7 @@ def grid_property(field: Field, clocks: str | None) -> dict[str, str]:
     """What a release's schema says of a field's grid: its keys, and the whole in words; nothing without one."""
     keys = grid_keys(field)
     held = {"as": field.value} | {key: plain(getattr(field, key)) for key in keys if key != "as"}
-    return {key: str(held[key]) for key in keys} | ({"grid": grid_words(field, clocks)} if keys else {})
+    return {key: str(held[key]) for key in keys} | ({"published": grid_words(field, clocks)} if keys else {})
 
 
 def published_type(field: Field, read: pa.DataType) -> pa.DataType:
@@ -124,11 +124,11 @@ def misfits_of_grid(where: str, field: Field, read: Form) -> Iterator[str]:
     for key in grid_keys(field):
         if key in _NUMBERS:
             if read.scale is None:
-                yield f"{where}.{key}: belongs to numbers; for text add as: decimal(p,s), double or long, or leave it out"
+                yield f"{where}.{key}: belongs to numbers; for text add as: long, double or decimal(p,s)"
             elif isinstance(getattr(field, key), Decimal) and not read.holds(getattr(field, key)):
                 yield f"{where}.{key}: the field's type {read.value or read.arrow} cannot hold it"
         elif key == "truncate" and not read.text:
-            yield f"{where}.truncate: belongs to text; for other columns add as: string, or leave it out"
+            yield f"{where}.truncate: belongs to text; for other columns add as: string"
 
 
 def _told(number: Decimal) -> str:

@@ -276,7 +276,9 @@ FIELD = (
     ),
     Key(
         "as",
-        Text("int, long, float, double, string, boolean, date, timestamp, decimal(p,s); hour, weekday, part_of_day"),
+        Text(
+            "int, long, float, double, string, boolean, date, timestamp, decimal(p,s); hour, weekday, part_of_day"
+        ),
         "The type of the field's values: what text (CSV, JSON) is read as, and typed columns are cast to. Of payload"
         " that is read as timestamps: what of them is published.",
         "value",

@@ -47,9 +47,10 @@ class ClassifiedPlaces(NamedTuple):
 
 
 class _Checked(NamedTuple):
-    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, coarse where the policy says so, null where bad;
-    ``unread``: which those are; ``values``: as read, outside of the domain cut to it where the policy says so, else null; ``problems``:
-    (mask, reason, message). ``told``: by row, what came to cells whose fault was found before."""
+    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, coarse where the policy says so,
+    null where bad; ``unread``: which those are; ``values``: as read, outside of the domain cut to it where the policy
+    says so, else null; ``problems``: (mask, reason, message). ``told``: by row, what came to cells whose fault was
+    found before."""
 
     column: BoundColumn
     raw: pa.Array
