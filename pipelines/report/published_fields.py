@@ -31,8 +31,9 @@ _NUMBERS = "20", "3.50"
 
 
 class PublishedField(NamedTuple):
-    """role: quasi-identifier, as it is, or what made it coarse. example: invented. median, ninth: widths of its boxes, of
-    ten rows nine are no wider; None where there are none. unit: what they are counted in, "" for that of the field."""
+    """role: quasi-identifier, as it is, or what made it coarse. example: invented. median, ninth: widths of its boxes,
+    of ten rows nine are no wider; None where there are none. unit: what they are counted in, "" for that of the
+    field."""
 
     name: str
     role: str
