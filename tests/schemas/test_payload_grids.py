@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
@@ -15,6 +17,7 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.transforms.rows.classify import classify
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("who", "when", "age", "town", "amount", "mcc", "id", "paid")
@@ -150,6 +153,25 @@ def test_what_only_the_input_tells_is_refused_when_it_is_bound(
     with pytest.raises(PolicyError) as caught:
         bound({"amount": field}, pa.schema([*columns, ("amount", kind)]))
     assert any(words in each for each in caught.value.mistakes), caught.value.mistakes
+
+
+def test_the_example_of_the_document_is_a_policy() -> None:
+    """docs/policy.md: it reads, binds to files of text, and publishes what the comments say."""
+    section = (ROOT / "docs/policy.md").read_text().split("## Payload that tells less\n")[1].split("\n- ")[0]
+    example = yaml.safe_load("\n".join(line for line in section.splitlines() if line.startswith("    ")))
+    own = {"who": "individual", "age": {"role": "quasi", "type": "numeric"}, **example}
+    documented = parse_policy({"version": 1, "k": 3, "window": "1d", "fields": own}, "p", "p")
+    columns = [(field.name, pa.string()) for field in documented.fields if field.source is None]
+    made = bind(documented, pa.schema(columns), text=True, source="in")
+    cells = {
+        "amount": "5005.00",
+        "mcc": "5411",
+        "paid_at": "2026-03-01T23:30:00",
+        "booked_at": "2026-03-01T08:00",
+    }
+    row = pa.table({name: [cells.get(name, "1")] for name, _ in columns})
+    (published,) = classify(row, made).rows.select([each.name for each in made.payload]).to_pylist()
+    assert published == {"amount": Decimal(5000), "mcc": "54", "paid_at": "sunday", "booked_hour": 8}
 
 
 def test_types_stay_but_those_of_parts_of_times() -> None:
