@@ -43,11 +43,6 @@ class NumberForm(Form):
         """Another number, or its text."""
         return super().becomes(other) or other.text
 
-    @property
-    def limits(self) -> tuple[Decimal, Decimal]:
-        """The least and the largest value."""
-        raise NotImplementedError
-
     def holds(self, number: Decimal) -> bool:
         """A whole number of units that the type has digits for."""
         low, high = self.limits

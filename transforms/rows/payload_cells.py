@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.kinds.forms import form_of
-from kanonflow.schemas.kinds.number import NumberForm
 from kanonflow.schemas.local_times import shown_seconds
 from kanonflow.schemas.payload_grids import PARTS_OF_DAY, WEEKDAYS, grid_keys
 from kanonflow.schemas.policy_fields import PartOfTime
@@ -37,7 +36,7 @@ def coarse_cells(column: BoundColumn, values: pa.Array) -> pa.Array:
     if not grid_keys(field):
         return values
     if field.part_of_time is not None:
-        return _parts_of_time(field.part_of_time, values, column.clocks)
+        return _parts_of_time(field.part_of_time, values, column)
     if field.truncate is not None:
         return pc.utf8_slice_codeunits(values, 0, field.truncate)
     coded = values.dictionary_encode()
@@ -48,7 +47,6 @@ def coarse_cells(column: BoundColumn, values: pa.Array) -> pa.Array:
 def _on_grid(column: BoundColumn, distinct: pa.Array) -> Iterator[Any]:
     """Each number on the grid, as pyarrow takes it. A float is taken as the shortest text that is read as it."""
     field, form = column.field, form_of(distinct.type)
-    assert isinstance(form, NumberForm)
     limits = form.limits
     for text, number in zip(form.texts(distinct).to_pylist(), distinct.to_pylist(), strict=True):
         exact = Decimal(text)
@@ -70,12 +68,12 @@ def _nearest(number: Decimal, step: Decimal, limits: tuple[Decimal, Decimal]) ->
     return _DIGITS.plus(near)
 
 
-def _parts_of_time(part: PartOfTime, instants: pa.Array, clocks: str | None) -> pa.Array:
-    seconds = shown_seconds(instants, clocks)
+def _parts_of_time(part: PartOfTime, instants: pa.Array, column: BoundColumn) -> pa.Array:
+    seconds = shown_seconds(instants, column.clocks)
     nulls = np.asarray(instants.is_null())
     hours = seconds // _HOUR % 24
     if part is PartOfTime.HOUR:
-        return pa.array(hours, pa.int32(), mask=nulls)
+        return pa.array(hours, column.arrow_type, mask=nulls)
     weekday = part is PartOfTime.WEEKDAY
     words, places = (WEEKDAYS, (seconds // _DAY + _THURSDAY) % 7) if weekday else (PARTS_OF_DAY, hours // 6)
-    return pa.array(words, pa.string()).take(pa.array(places, pa.int64(), mask=nulls))
+    return pa.array(words, column.arrow_type).take(pa.array(places, mask=nulls))

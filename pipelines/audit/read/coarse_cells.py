@@ -9,10 +9,10 @@ from decimal import Decimal
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.bound_policy import BoundColumn
+from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.payload_grids import PARTS_OF_DAY, WEEKDAYS
 from kanonflow.schemas.policy_fields import PartOfTime
 
@@ -55,15 +55,18 @@ def _shown(since: timedelta, clocks: str | None) -> datetime:
 
 def _on_grid(value: int | float, column: BoundColumn, kind: pa.DataType) -> int | float:
     field = column.field
-    unit = 10**kind.scale if pa.types.is_decimal(kind) else 1
-    exact = Fraction(value, unit) if isinstance(value, int) else _written(value, kind)
+    form, single = form_of(kind), kind.to_pandas_dtype()
+    unit = 10 ** (form.scale or 0)
+    # A float is the shortest decimal that is read as it.
+    exact = Fraction(value, unit) if isinstance(value, int) else Fraction(Decimal(str(single(value))))
     number = exact
     if field.round is not None:
         step = Fraction(field.round)
         steps, rest = divmod(exact, step)
         if rest * 2 > step or (rest * 2 == step and steps % 2):
             steps += 1
-        if not _holds(steps * step, kind):
+        low, high = map(Fraction, form.limits)
+        if not low <= steps * step <= high:
             steps -= 1 if steps > 0 else -1
         number = steps * step
     if field.bottom is not None and number < field.bottom:
@@ -74,18 +77,4 @@ def _on_grid(value: int | float, column: BoundColumn, kind: pa.DataType) -> int 
         return value
     if isinstance(value, int):
         return int(number * unit)
-    near = number.numerator / number.denominator
-    return float(np.float32(near)) if kind == pa.float32() else near
-
-
-def _written(value: float, kind: pa.DataType) -> Fraction:
-    """A float as the shortest decimal that is read as it."""
-    return Fraction(Decimal(str(np.float32(value)) if kind == pa.float32() else repr(value)))
-
-
-def _holds(number: Fraction, kind: pa.DataType) -> bool:
-    if pa.types.is_decimal(kind):
-        return abs(number) * 10**kind.scale < 10**kind.precision
-    if pa.types.is_floating(kind):
-        return abs(number) <= Fraction(float(np.finfo(kind.to_pandas_dtype()).max))
-    return -(2 ** (kind.bit_width - 1)) <= number < 2 ** (kind.bit_width - 1)
+    return float(single(number.numerator / number.denominator))
