@@ -14,6 +14,7 @@ from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
+from kanonflow.schemas.payload_grids import grid_property
 from kanonflow.schemas.printable import spellable
 
 PROPERTY = "kanonflow"
@@ -190,7 +191,8 @@ def _generalized(column: BoundColumn) -> pa.Field:
 def _field_property(column: BoundColumn) -> dict[str, Any]:
     quasi = column.field.quasi
     if quasi is None:
-        return {"field": column.name, "role": str(column.field.role)}
+        own = {"field": column.name, "role": str(column.field.role)}
+        return own | grid_property(column.field, column.clocks)
     assert column.generalized is not None
     quasi_property: dict[str, Any] = {"field": column.name, "role": "quasi", "type": str(quasi.type)}
     quasi_property |= column.generalized.told(quasi)

@@ -24,8 +24,9 @@ from kanonflow.schemas.kinds.form import Ends, Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kind import Kind
 from kanonflow.schemas.kinds.kinds import KINDS
+from kanonflow.schemas.payload_grids import grid_keys, misfits_of_grid, published_type
 from kanonflow.schemas.policy import Others, Policy
-from kanonflow.schemas.policy_fields import Field, Role
+from kanonflow.schemas.policy_fields import PAYLOAD, Field, PartOfTime, Role
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.text_form import ISO, CsvForm, TextForm
 from kanonflow.schemas.tree import Tree
@@ -46,6 +47,8 @@ class BoundColumn:
     domain: of a quasi-identifier in ranges, the declared domain in the units of its values (of doubles floats, else
     ints).
     form: how its cells are written where they are text (schemas/text_inputs.py).
+    exact: of payload that a grid makes coarse (schemas/payload_grids.py), the column as its cells are read; None: they
+        stay as they are read.
     own_type: the canonical type that its values have before they are cast to ``arrow_type`` (schemas/typed_values.py);
         None: there is no such cast.
     """
@@ -56,6 +59,22 @@ class BoundColumn:
     domain: Ends | None = None
     form: TextForm = ISO
     own_type: pa.DataType | None = None
+    exact: BoundColumn | None = None
+
+    @property
+    def as_read(self) -> BoundColumn:
+        """The column as its cells are read."""
+        return self.exact or self
+
+    @property
+    def source(self) -> str:
+        """The name of the input's column that its cells come from."""
+        return self.field.column
+
+    @property
+    def clocks(self) -> str | None:
+        """The time zone by which parts of its times are told; None: UTC."""
+        return self.field.timezone or self.as_read.form.timezone
 
     @property
     def name(self) -> str:
@@ -140,7 +159,11 @@ class BoundPolicy:
     @property
     def input_columns(self) -> tuple[str, ...]:
         """The columns to read from the input."""
-        return tuple(column.name for column in self.columns)
+        return tuple(column.name for column in self.columns if column.source == column.name)
+
+    def place(self, name: str) -> int:
+        """The place of the kept column of that name. Raises ValueError."""
+        return [column.name for column in self.columns].index(name)
 
     @cached_property
     def attributes(self) -> frozenset[str]:
@@ -156,9 +179,7 @@ class BoundPolicy:
     @cached_property
     def payload(self) -> tuple[BoundColumn, ...]:
         """What is published as it is, in the release's order: partition and split fields first, then the policy's."""
-        payload = [
-            column for column in self.columns if column.field.role in (Role.SENSITIVE, Role.INSENSITIVE)
-        ]
+        payload = [column for column in self.columns if column.field.role in PAYLOAD]
         first = [self.column(name) for name in self.policy.release_by]
         return (*first, *(column for column in payload if column.name not in self.policy.release_by))
 
@@ -207,12 +228,24 @@ def _bind_columns(
 ) -> tuple[BoundColumn, ...]:
     columns = []
     for field in fields:
-        if field.name not in schema.names or field.role is Role.IDENTIFIER:
+        if field.column not in schema.names or field.role is Role.IDENTIFIER:
             continue
-        arrow = pa.string() if text else schema.types[schema.names.index(field.name)]
-        if column := _bind_column(field, arrow, text, mistakes):
-            columns.append(replace(column, form=_form(field, form)))
+        arrow = pa.string() if text else schema.types[schema.names.index(field.column)]
+        read = next((each for each in fields if each.name == field.source), field)
+        if column := _bind_column(read, arrow, text, mistakes if read is field else []):
+            column = replace(column, form=_form(read, form))
+            columns.append(_coarse(field, column, arrow, mistakes) if grid_keys(field) else column)
     return tuple(columns)
+
+
+def _coarse(field: Field, read: BoundColumn, arrow: pa.DataType, mistakes: list[str]) -> BoundColumn:
+    """The column of a field with a grid. read: the column as its cells are read; arrow: their type in the input."""
+    where, kind = f"fields.{field.name}", published_type(field, read.arrow_type)
+    mistakes += misfits_of_grid(where, field, read.values)
+    if form_of(arrow).per_day == 1 and field.part_of_time not in (None, PartOfTime.WEEKDAY):
+        mistakes.append(f"{where}.as: {field.value} needs times, and the column has days; say weekday")
+    mistakes += no_order(field, kind)
+    return BoundColumn(field, kind, read.from_text, form=read.form, exact=read)
 
 
 def _form(field: Field, csv: CsvForm | None) -> TextForm:
@@ -225,7 +258,10 @@ def _name_mistakes(policy: Policy, names: list[str]) -> Iterator[str]:
     if repeated:
         yield f"the input has several columns of the name {', '.join(repeated)}"
     declared = {field.name for field in policy.fields}
-    missing = [field.name for field in policy.fields if field.name not in names]
+    for field in policy.fields:
+        if field.source is not None and field.name in names:
+            yield f"fields.{field.name}.from: the input has a column of this name itself; give the field another"
+    missing = [field.name for field in policy.fields if field.column not in names]
     if missing:
         yield f"fields that the input does not have: {', '.join(missing)}; correct or remove them"
     unnamed = [name for name in dict.fromkeys(names) if name not in declared]
@@ -278,7 +314,7 @@ def _bind_column(field: Field, arrow: pa.DataType, text: bool, mistakes: list[st
     if problem is not None:
         mistakes.append(f"{where}: is {'text' if from_text else arrow} in the input, but {problem}")
         return None
-    mistakes += no_order(field, canonical)
+    mistakes += () if grid_keys(field) else no_order(field, canonical)
     domain = None
     if field.quasi is not None:
         domain = KINDS[field.quasi.type].ends(where, field.quasi, form_of(canonical), mistakes)

@@ -24,6 +24,7 @@ from kanonflow.schemas.typed_values import cast_typed
 
 def as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
     """Whole numbers under a format as the text that they are read as, also where a rejected row shows them."""
+    column = column.as_read
     if column.from_text and column.form.format is not None and form_of(raw.type).spelled:
         return as_written(raw, column.form.format)
     return raw
@@ -32,8 +33,11 @@ def as_text(column: BoundColumn, raw: pa.Array) -> pa.Array:
 def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Canonical values, null where there is none, and the mask of those that should have been one.
 
+    Of payload with a grid, values as they are read: nothing is made coarse here.
+
     Raises InputError: the column's type is not what the policy was bound to.
     """
+    column = column.as_read
     if column.own_type is not None:
         own, bad = read_column(replace(column, arrow_type=column.own_type, own_type=None), raw, source)
         values, beyond = cast_typed(own, column.arrow_type)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kanonflow.schemas.kinds.form import MICROSECONDS, MILLISECONDS
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kinds import KINDS
-from kanonflow.schemas.policy_fields import Field, Role, decimal_value
+from kanonflow.schemas.policy_fields import Field, PartOfTime, Role, decimal_value
 from kanonflow.schemas.text_form import has_time
 
 __all__ = [
@@ -33,12 +33,13 @@ _NAMED = {
     "boolean": pa.bool_(),
     "date": pa.date32(),
     "timestamp": MICROSECONDS,
+    **dict.fromkeys(map(str, PartOfTime), MICROSECONDS),
 }
 _NAMES = (Role.INDIVIDUAL, Role.EVENT_ID)
 
 
 def type_named(value: str) -> pa.DataType | None:
-    """The type that ``as`` calls ``value``; None: there is none."""
+    """The type that cells are read as where ``as`` says ``value``; None: there is none."""
     decimal = decimal_value(value)
     return pa.decimal128(*decimal) if decimal else _NAMED.get(value)
 

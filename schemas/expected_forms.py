@@ -13,6 +13,7 @@ def expected_form(column: BoundColumn) -> str:
 
     Of text it is how a cell has to be written (``text_inputs``), of a typed column which of its values can be used.
     """
+    column = column.as_read
     if column.from_text:
         return form_of(column.text_type).expected(column.form)
     return column.values.expected_typed()

@@ -49,6 +49,8 @@ def read_field(name: str, entry: object, mistakes: list[str]) -> Field:
         values.get("format"),
         values.get("timezone"),
         values.get("fold"),
+        values.get("source"),
+        *(values.get(key) for key in ("round", "bottom", "top", "truncate")),
     )
 
 

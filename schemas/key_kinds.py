@@ -173,6 +173,7 @@ class Number:
     """A number; text that holds one is taken too. otherwise: what is said of anything else.
 
     above, least, below, most: its limits, None: none.     whole: whether a whole number is written without a fraction.
+    exact: whether it is kept as the decimal that was written, and written as text.
     """
 
     otherwise: str
@@ -181,6 +182,7 @@ class Number:
     below: float | None = None
     most: float | None = None
     whole: bool = False
+    exact: bool = False
 
     @property
     def told(self) -> str:
@@ -188,12 +190,12 @@ class Number:
         limits = [f"{word} {end:g}" for end, word in ends if end is not None]
         return ", ".join(["number", *limits])
 
-    def read(self, value: object, key: str, mistakes: list[str], where: str) -> float | None:
+    def read(self, value: object, key: str, mistakes: list[str], where: str) -> float | Decimal | None:
         number = read_number(value)
         if number is None or not math.isfinite(float(number)) or not self._within(number):
             mistakes.append(f"{where}{key}: must be {self.otherwise}")
             return None
-        return float(number)
+        return number if self.exact else float(number)
 
     def _within(self, number: Decimal) -> bool:
         return (
@@ -203,7 +205,9 @@ class Number:
             and (self.most is None or number <= self.most)
         )
 
-    def write(self, value: float) -> object:
+    def write(self, value: float | Decimal) -> object:
+        if self.exact:
+            return plain(value)
         return int(value) if self.whole and value == int(value) else float(value)
 
     def schema(self) -> JsonSchema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -17,7 +17,7 @@ LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59 UTC."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1)
-_HOUR = 3_600
+_HOUR, _DAY = 3_600, 86_400
 _BOTH = (0, 1)
 
 
@@ -69,4 +69,33 @@ def _offset(second: int, place: ZoneInfo, fold: int) -> int:
     """What a place's clocks are ahead of UTC, in seconds. second: since 1970, local."""
     local = (_EPOCH + timedelta(seconds=second)).replace(tzinfo=place, fold=fold)
     ahead = local.utcoffset()
+    return 0 if ahead is None else round(ahead.total_seconds())
+
+
+def shown_seconds(instants: pa.Array, zone: str | None) -> NDArray[np.int64]:
+    """What a place's clocks show at instants, int64 (n,): seconds since 1970 as if the place were UTC, of nulls 0.
+
+    instants: timestamps in UTC, (n,). zone: None, UTC. Within a day of the calendar's ends the offset is that of a day
+    further in. O(n), and O(1) in Python for each hour that occurs, and for each time in an hour in which clocks change.
+    """
+    ticks = np.asarray(instants.cast(pa.int64()).fill_null(0))
+    seconds = ticks // _PER_SECOND[instants.type.unit]
+    if zone is None:
+        return seconds
+    place = ZoneInfo(zone)
+    inner = np.clip(seconds, FIRST_SECOND + _DAY, LAST_SECOND - _DAY)
+    hours, of = np.unique(inner // _HOUR, return_inverse=True)
+    first, last = (
+        np.array([_ahead(int(hour) * _HOUR + end, place) for hour in hours], np.int64)
+        for end in (0, _HOUR - 1)
+    )
+    offsets = first[of]
+    for n in np.flatnonzero((first != last)[of]):
+        offsets[n] = _ahead(int(inner[n]), place)
+    return seconds + offsets
+
+
+def _ahead(second: int, place: ZoneInfo) -> int:
+    """What a place's clocks are ahead of UTC at an instant, in seconds. second: since 1970."""
+    ahead = (_EPOCH + timedelta(seconds=second)).replace(tzinfo=UTC).astimezone(place).utcoffset()
     return 0 if ahead is None else round(ahead.total_seconds())

@@ -19,7 +19,7 @@ from kanonflow.schemas.policy_choices import (
     Protection,
     SolverChoice,
 )
-from kanonflow.schemas.policy_fields import Field, Outside, Quasi, QuasiType, Role
+from kanonflow.schemas.policy_fields import PAYLOAD, Field, Outside, Quasi, QuasiType, Role
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 from kanonflow.schemas.promises.promise import Promise
 from kanonflow.schemas.promises.promises import promise_of
@@ -227,7 +227,7 @@ class Policy:
     @property
     def payload(self) -> tuple[Field, ...]:
         """The fields that are published as they are, in the policy's order (partition fields included)."""
-        return tuple(field for field in self.fields if field.role in (Role.SENSITIVE, Role.INSENSITIVE))
+        return tuple(field for field in self.fields if field.role in PAYLOAD)
 
     @property
     def renamed(self) -> tuple[tuple[str, str], ...]:

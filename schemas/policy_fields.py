@@ -31,6 +31,18 @@ class Role(StrEnum):
     EVENT_ID = "event_id"
 
 
+PAYLOAD = (Role.SENSITIVE, Role.INSENSITIVE)
+"""Roles of fields that are published beside the boxes."""
+
+
+class PartOfTime(StrEnum):
+    """What of an instant is published: ``as`` of a payload field."""
+
+    HOUR = "hour"
+    WEEKDAY = "weekday"
+    PART_OF_DAY = "part_of_day"
+
+
 class QuasiType(StrEnum):
     """How a quasi-identifier is generalized: a range, a range of days or instants, a set of values, a node of a
     hierarchy, or a prefix."""
@@ -126,14 +138,16 @@ class Quasi:
 class Field:
     """One field of the input.
 
-    value: the type of its values, int, long, float, double, string, boolean, date, timestamp or decimal(p,s); None: of
-        text what the role says, of typed columns their own.
+    value: the type of its values, int, long, float, double, string, boolean, date, timestamp or decimal(p,s); or, of
+        instants of the payload, a PartOfTime; None: of text what the role says, of typed columns their own.
     quasi: set for ``role: quasi`` and for a time field that is also a quasi-identifier.
     diversity, closeness: what every class must show of a sensitive field; None: nothing.
     accept_risk: why a payload field is published although it was measured to tell more than 1/k; None: it is not to be.
     format: of dates and times, how text spells them; None: as ISO 8601 does.
     timezone: where local times without a zone are; None: UTC. fold: what one that exists twice, or not at all, means;
         None: such a cell is a bad value.
+    source: the time field, whose cells these are; None: the column of the field's own name.
+    round, bottom, top, truncate: of payload, the grid of its cells (schemas/payload_grids.py); None: none of that.
     """
 
     name: str
@@ -146,6 +160,21 @@ class Field:
     format: str | None = None
     timezone: str | None = None
     fold: Fold | None = None
+    source: str | None = None
+    round: Decimal | None = None
+    bottom: Decimal | None = None
+    top: Decimal | None = None
+    truncate: int | None = None
+
+    @property
+    def column(self) -> str:
+        """The column of the input that its cells come from."""
+        return self.source or self.name
+
+    @property
+    def part_of_time(self) -> PartOfTime | None:
+        """What of an instant is published; None: the whole, or it is none."""
+        return PartOfTime(self.value) if self.value in tuple(PartOfTime) else None
 
     @property
     def also_quasi(self) -> bool:

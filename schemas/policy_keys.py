@@ -276,8 +276,11 @@ FIELD = (
     ),
     Key(
         "as",
-        Text("int, long, float, double, string, boolean, date, timestamp, decimal(p,s)"),
-        "The type of the field's values: what text (CSV, JSON) is read as, and typed columns are cast to.",
+        Text(
+            "int, long, float, double, string, boolean, date, timestamp, decimal(p,s); hour, weekday, part_of_day"
+        ),
+        "The type of the field's values: what text (CSV, JSON) is read as, and typed columns are cast to. Of payload"
+        " that is read as timestamps: what of them is published.",
         "value",
         default_told="of text by the role, of typed columns their own",
     ),
@@ -313,6 +316,41 @@ FIELD = (
         empty=False,
     ),
     *QUASI,
+    Key(
+        "from",
+        Text("field name"),
+        "Of payload that is an hour, weekday or part_of_day: the time field, whose cells these are.",
+        "source",
+        default_told="the column of the field's own name",
+    ),
+    Key(
+        "round",
+        Number("a positive number", above=0, exact=True),
+        "Of payload that is a number: it becomes the nearest multiple, half way the even one.",
+        "round",
+        default_told="as it is",
+    ),
+    Key(
+        "bottom",
+        Number("a number", exact=True),
+        "Of payload that is a number: what is below becomes this, a multiple of round.",
+        "bottom",
+        default_told="as it is",
+    ),
+    Key(
+        "top",
+        Number("a number", exact=True),
+        "Of payload that is a number: what is above becomes this, a multiple of round.",
+        "top",
+        default_told="as it is",
+    ),
+    Key(
+        "truncate",
+        Whole(1),
+        "Of payload that is text: so many characters from its beginning are published.",
+        "truncate",
+        default_told="as it is",
+    ),
     Key(
         "accept_risk",
         Reason("the field's risk is accepted"),

@@ -13,9 +13,12 @@ from kanonflow.schemas.canonical_types import type_named
 from kanonflow.schemas.diversity_declaration import rules_of_diversity
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kinds import KINDS
+from kanonflow.schemas.payload_grids import rules_of_grids
 from kanonflow.schemas.policy_fields import (
+    PAYLOAD,
     PLAIN_VALUES,
     Field,
+    PartOfTime,
     Quasi,
     Role,
     decimal_value,
@@ -45,6 +48,10 @@ def find_mistakes(policy: PolicyParts, unread: Collection[str] = ()) -> list[str
     for field in policy.fields:
         if field.name not in unread:
             mistakes += _rules_of_field(field)
+            mistakes += rules_of_grids(
+                f"fields.{field.name}", field, (*policy.partition_by, *policy.split_by)
+            )
+            mistakes += _rules_of_source(field, policy, unread)
     return mistakes
 
 
@@ -137,17 +144,31 @@ def _rules_of_partitions(policy: PolicyParts, unread: Collection[str]) -> Iterat
             yield f"split_by: {name} is in partition_by, which parts the feed already; leave it out of one of them"
 
 
+def _rules_of_source(field: Field, policy: PolicyParts, unread: Collection[str]) -> Iterator[str]:
+    if field.source is None:
+        return
+    where = f"fields.{field.name}"
+    if field.role not in PAYLOAD or field.part_of_time is None:
+        yield f"{where}.from: belongs to role: sensitive or insensitive with as: {', '.join(PartOfTime)}"
+    if not unread and field.source not in [each.name for each in policy.fields if each.role is Role.TIME]:
+        yield f"{where}.from: {field.source} is not the field with role: time; other columns have fields of their own"
+    for key in ("format", "fold"):
+        if getattr(field, key) is not None:
+            yield f"{where}.{key}: the cells are those of {field.source}; say it there"
+
+
 def _rules_of_field(field: Field) -> Iterator[str]:
     where = f"fields.{field.name}"
     if not field.name:
         yield "fields: a field needs a name"
     if field.name.startswith("__"):
         yield f"{where}: names that start with '__' are reserved; rename the field in the input"
-    published = field.quasi is not None or field.role in (Role.SENSITIVE, Role.INSENSITIVE)
+    published = field.quasi is not None or field.role in PAYLOAD
     if published and field.name in RESERVED:
         yield f"{where}: the release has a column of this name itself; rename the field in the input"
-    if field.value is not None and field.value not in PLAIN_VALUES and decimal_value(field.value) is None:
-        yield f"{where}.as: must be one of {', '.join(PLAIN_VALUES)} or decimal(p,s) with s <= p <= 38"
+    values = (*PLAIN_VALUES, *PartOfTime)
+    if field.value is not None and field.value not in values and decimal_value(field.value) is None:
+        yield f"{where}.as: must be one of {', '.join(values)} or decimal(p,s) with s <= p <= 38"
     if field.role is Role.QUASI and field.quasi is None:
         yield f"{where}.type: a quasi-identifier needs a type: numeric, date or categorical"
     if field.accept_risk is not None:
@@ -173,13 +194,13 @@ def _rules_of_text(where: str, field: Field) -> Iterator[str]:
         days, instants = False, True
     else:  # the role decides, or the column of a typed input, or the format itself
         dated = field.quasi is not None and KINDS[field.quasi.type].dated
-        open_ = dated or field.role in (Role.SENSITIVE, Role.INSENSITIVE)
+        open_ = dated or field.role in PAYLOAD
         days, instants = open_ and not has_time(field.format), open_
     yield from rules_of_form(where, form, instants=instants, days=days)
 
 
 def _rules_of_accepted_risk(where: str, field: Field) -> Iterator[str]:
-    if field.role not in (Role.SENSITIVE, Role.INSENSITIVE):
+    if field.role not in PAYLOAD:
         yield (
             f"{where}.accept_risk: belongs to fields that are published as they are (role: sensitive or insensitive); "
             f"leave it out with role: {field.role}"

@@ -159,6 +159,7 @@ def _plausible(cells: pa.StringArray, form: TextForm) -> bool:
 
 def _candidates(column: BoundColumn, *, csv: bool) -> Iterator[tuple[pa.DataType, TextForm, _Keys, _Keys]]:
     """(type, form, keys of csv, keys of the field), the likeliest first."""
+    column = column.as_read
     kind, form = column.text_type, column.form
     values = form_of(kind)
     if values.per_day is not None:

@@ -193,6 +193,7 @@ LINES = {
         ),
         (43_220, "whom files of two runs named first are people of two kinds, for the audit too"),
         (43_290, "what is looked at before a run is read once"),
+        (43_350, "payload on grids is worked out anew by the audit, and told by pages"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -220,6 +221,7 @@ LINES = {
         (19_140, "what neighbouring rows share is encoded once; a local run hands releases on as they are"),
         (19_185, "whom files of two runs named first are people of two kinds"),
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
+        (19_335, "cells of payload on fixed public grids"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -249,6 +251,10 @@ LINES = {
         (8_081, "windows of cohorts that last are split by fields of rows"),
         (8_150, "what is no text, no date and no number in a policy or schema is told by name"),
         (8_165, "which promises go by a plan of shards, and who enters for good"),
+        (
+            8_500,
+            "payload that tells less: grids of single cells, their rules and words, hours of the event time",
+        ),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -289,6 +295,7 @@ CODE = [
     (62_940, "of a local run's metrics our own are kept; the rows of a file are looked at in large pieces"),
     (63_035, "whom files of two runs named first are people of two kinds, for the audit too"),
     (63_110, "what is looked at before a run is read once; who waits by a file is not parted from his kind"),
+    (63_480, "payload on fixed public grids, with its audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

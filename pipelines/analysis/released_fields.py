@@ -18,8 +18,8 @@ _EPOCH_NAMES = ("epoch", "release_epoch", "kanonflow_epoch")
 
 
 class Kind(StrEnum):
-    """What a column's cells are: a range with a flag for nulls, a set of values, a label of a hierarchy, a value as it
-    was, or what the release says of itself."""
+    """What a column's cells are: a range with a flag for nulls, a set of values, a label of a hierarchy, a value by
+    itself, or what the release says of itself."""
 
     RANGE = "range"
     SET = "set"
@@ -33,7 +33,8 @@ class ReleasedField:
     """One column. value: the type of a single value: of a range its ends, of a set its members.
 
     domain: the declared one, as text; ends first and last. coded: whether its ends mean "this or beyond".
-    tree: of labels, what makes them, where the release says it."""
+    tree: of labels, what makes them, where the release says it. coarse: of values, what the policy's grid made of them,
+    in words; "": they are as they were."""
 
     name: str
     kind: Kind
@@ -41,6 +42,7 @@ class ReleasedField:
     domain: tuple[str, ...] | None = None
     coded: bool = False
     tree: PrefixTree | None = None
+    coarse: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _fields(schema: Mapping[str, Any], arrow: pa.Schema) -> Iterator[ReleasedFie
         if not isinstance(own, Mapping):
             yield ReleasedField(field.name, Kind.OWN, field.type)
         elif own.get("role") != "quasi":
-            yield ReleasedField(field.name, Kind.EXACT, field.type)
+            yield ReleasedField(field.name, Kind.EXACT, field.type, coarse=str(own.get("published") or ""))
         else:
             of_shape = _SHAPES.get(field.type.id, _label)
             yield _TOLD.get(str(own.get("type")), of_shape)(field, own)

@@ -227,7 +227,7 @@ def _read(
     released, segments = protection.with_entered(run, released, findings)
     told = _check_places(protection, released, folder, findings, waiting=waiting)
     if not released.unread:
-        payload = [bound.input_columns.index(book.column.name) for book in payload_books]
+        payload = [bound.place(book.column.name) for book in payload_books]
         check_payload(records.codes[stays][:, payload], released.payload, findings, waiting=waiting)
         check_unique_fields(records.codes[:, payload], released.payload, payload_books, findings)
         check_diversity(released, payload_books, findings)

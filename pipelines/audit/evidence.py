@@ -42,7 +42,7 @@ class Evidence:
 
     def place_of(self, name: str) -> int:
         """The column of a field in ``records``."""
-        return self.bound.input_columns.index(name)
+        return self.bound.place(name)
 
     def columns(self, records: np.ndarray, names: list[str]) -> np.ndarray:
         """Those of some fields, int32 (n, f)."""

@@ -30,7 +30,7 @@ def as_input(arrived: ArrivedFile, bound: BoundPolicy, form: CsvForm) -> InputFi
         raise InputError(f"{file.path}: the file is empty (0 bytes; an empty feed still has a header)")
     schema = file_schema(file, form)
     if file.format is FileFormat.JSON:  # it may lack what none of its objects has a value of
-        missing = [each.name for each in bound.policy.fields if each.name not in schema.names]
+        missing = [each.column for each in bound.policy.fields if each.column not in schema.names]
         schema = pa.schema([*schema, *((name, pa.string()) for name in missing)])
     problem = misfit_of_columns(schema, bound, text=file.format.text)
     if problem is not None:
@@ -50,7 +50,7 @@ def misfit_of_columns(schema: pa.Schema, bound: BoundPolicy, *, text: bool) -> s
         return "it has several columns of one name"
     for name in wanted.keys() & types.keys():
         if types[name] == pa.null():
-            types[name] = pa.string() if wanted[name].from_text else wanted[name].arrow_type
+            types[name] = pa.string() if wanted[name].from_text else wanted[name].as_read.arrow_type
     text = text or (bound.text and all(form_of(types[name]).text for name in wanted.keys() & types.keys()))
     try:
         found = bind(
@@ -67,7 +67,8 @@ def misfit_of_columns(schema: pa.Schema, bound: BoundPolicy, *, text: bool) -> s
 
 
 def _kind(column: BoundColumn) -> str:
-    return "text" if column.from_text else str(column.own_type or column.arrow_type)
+    read = column.as_read
+    return "text" if read.from_text else str(read.own_type or read.arrow_type)
 
 
 def batches_from(

@@ -214,7 +214,7 @@ def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray
     texts: list[pa.Array] = []
     worst, in_worst = "", 0.0
     for sample, marked in zip(samples, bad, strict=True):
-        raw = one_array(sample.rows.column(column.name))
+        raw = one_array(sample.rows.column(column.source))
         read, _, problems = cells_of(column, raw, sample.file.name)
         own = np.zeros(len(raw), dtype=bool)
         for mask, reason in problems:
@@ -260,7 +260,7 @@ def _notes(column: BoundColumn, texts: pa.Array, *, csv: bool) -> Iterator[str]:
     texts = texts.filter(pc.not_equal(texts, ""))
     if not len(texts):
         return
-    if form_of(column.text_type).per_day not in (None, 1) and column.form.timezone is None:
+    if form_of(column.as_read.text_type).per_day not in (None, 1) and column.form.timezone is None:
         zoned = pc.match_substring_regex(texts, _ZONED)
         # Epochs and formats with a zone are instants by themselves.
         form = column.form.format or ""
@@ -274,7 +274,7 @@ def _notes(column: BoundColumn, texts: pa.Array, *, csv: bool) -> Iterator[str]:
                 "its times say no zone and are read as UTC; where they are local, say timezone: (such as"
                 " Europe/Prague)"
             )
-    if not column.values.text:
+    if not column.as_read.values.text:
         return
     if _share(pc.match_substring_regex(texts, _DECIMAL_ID)) >= _USUAL:
         yield (

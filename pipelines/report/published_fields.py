@@ -31,8 +31,9 @@ _NUMBERS = "20", "3.50"
 
 
 class PublishedField(NamedTuple):
-    """role: quasi-identifier, as it is. example: invented. median, ninth: widths of its boxes, of ten rows nine are no
-    wider; None where there are none. unit: what they are counted in, "" for that of the field itself."""
+    """role: quasi-identifier, as it is, or what made it coarse. example: invented. median, ninth: widths of its boxes,
+    of ten rows nine are no wider; None where there are none. unit: what they are counted in, "" for that of the
+    field."""
 
     name: str
     role: str
@@ -106,9 +107,8 @@ def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str
 
 def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
     if field.kind is Kind.EXACT:
-        return PublishedField(
-            field.name, "as it is", _EXACT_EXAMPLES.get(type(form_of(field.value)), "a word"), None, None, ""
-        )
+        example = _EXACT_EXAMPLES.get(type(form_of(field.value)), "a word")
+        return PublishedField(field.name, field.coarse or "as it is", example, None, None, "")
     if field.kind is Kind.LABEL:
         example = "a label of its hierarchy, which stands for all values below it"
         return PublishedField(field.name, "quasi-identifier", example, None, None, "")

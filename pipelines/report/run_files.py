@@ -146,7 +146,8 @@ def stated_fields(release: Path) -> tuple[StatedField, ...]:
 def _stated_field(name: str, own: Mapping[str, Any]) -> StatedField:
     shown = str(own.get("field", name))
     if own.get("role") != "quasi":
-        return StatedField(shown, True, "as it is")
+        coarse = own.get("published")
+        return StatedField(shown, coarse is None, "as it is" if coarse is None else str(coarse))
     form, domain = _FORMS.get(str(own.get("type")), "a label"), own.get("domain") or []
     ends = (
         f"{domain[0]} to {domain[-1]}"

@@ -51,7 +51,7 @@ def _rows_digest(content: InputContent, bound: BoundPolicy, csv: CsvForm, readin
     try:
         for table in _tables(reading(content.file, bound.input_columns, csv)):
             rows = np.zeros(table.num_rows, dtype=np.uint64)
-            for column in bound.columns:
+            for column in map(bound.column, bound.input_columns):
                 rows += _cells(column, one_array(table.column(column.name)))
             total = (total + int(_mixed(rows).sum(dtype=np.uint64))) % (1 << 64)
             count += table.num_rows

@@ -124,6 +124,15 @@ class Form:
         """Whether a column keeps its own type where ``as`` names another: instants keep their unit."""
         return False
 
+    @property
+    def limits(self) -> tuple[Decimal, Decimal]:
+        """The least and the largest value of numbers. Raises SchemaError: they are none."""
+        raise SchemaError(f"columns of type {self.arrow} are no numbers")
+
+    def holds(self, number: Decimal) -> bool:
+        """Whether a number is one of these values; of floats, near one."""
+        return False
+
     def unfit(self) -> str | None:
         """Why no quasi-identifier can have such values; None: one can."""
         return None

@@ -43,6 +43,11 @@ class NumberForm(Form):
         """Another number, or its text."""
         return super().becomes(other) or other.text
 
+    def holds(self, number: Decimal) -> bool:
+        """A whole number of units that the type has digits for."""
+        low, high = self.limits
+        return low <= number <= high and (Fraction(number) * 10**self.scale).denominator == 1
+
     def grid_mistakes(self, where: str, grid: str | Decimal) -> Iterator[str]:
         """A step of which the units hold no multiple."""
         if isinstance(grid, Decimal):
@@ -142,6 +147,11 @@ class Whole(NumberForm):
     def least(self) -> int:
         """Of all its bits."""
         return -(2 ** (self.arrow.bit_width - 1))
+
+    @property
+    def limits(self) -> tuple[Decimal, Decimal]:
+        """Of all its bits."""
+        return Decimal(self.least), Decimal(self.most)
 
     def of_other(self, array: pa.Array, own: Form) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Of numbers."""
@@ -267,6 +277,16 @@ class FloatForm(NumberForm):
         """No infinity."""
         return "a finite number"
 
+    @property
+    def limits(self) -> tuple[Decimal, Decimal]:
+        """The finite ones."""
+        most = Decimal(float(np.finfo(f"float{self.arrow.bit_width}").max))
+        return most.copy_negate(), most
+
+    def holds(self, number: Decimal) -> bool:
+        """One that is near."""
+        return self.limits[0] <= number <= self.limits[1]
+
     def grid_mistakes(self, where: str, grid: str | Decimal) -> Iterator[str]:
         """None: a double comes near every multiple."""
         yield from ()
@@ -297,6 +317,12 @@ class DecimalForm(NumberForm):
     def scale(self) -> int:  # type: ignore[override]
         """Digits behind the point."""
         return self.arrow.scale
+
+    @property
+    def limits(self) -> tuple[Decimal, Decimal]:
+        """Of all its digits."""
+        most = Decimal((0, (9,) * self.arrow.precision, -self.scale))
+        return most.copy_negate(), most
 
     @property
     def grid(self) -> str:

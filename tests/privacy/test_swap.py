@@ -13,12 +13,15 @@ keystream follows from the content. ``test_swap_controls.py`` switches off each 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kanonflow.schemas.policy_file import parse_policy, to_mapping
 from kanonflow.transforms.roster import founding
+from kanonflow.transforms.rows.elements import from_ipc
 from tests.swapped_feeds import (
     Course,
     TrailFeed,
@@ -122,6 +125,22 @@ def test_exchanging_trails_shows_nothing_where_intakes_are_founded_in_pieces(
         for choose in (pair_of_a_generation, shuffled_generations):
             assert disturbed_and_exchanged_shows_the_same(course, choose, seed), f"feed {seed}"
     assert sum(pieces > 1 for pieces in made) > 15
+
+
+def test_exchanging_trails_shows_nothing_where_payload_is_on_a_grid() -> None:
+    """The grid is the policy's: what is released of a row follows from its own cell, and cells come to be equal."""
+    for seed in range(6000, 6010):
+        feed = generated_feed(seed)
+        plain = to_mapping(feed.policy)
+        plain["fields"]["amount"] |= {"round": 20, "bottom": 20, "top": 60}
+        plain["fields"]["hour"] = {"role": "insensitive", "from": "when", "as": "hour"}
+        course = run(replace(feed, policy=parse_policy(plain, "test", "test")))
+        assert disturbed_and_exchanged_shows_the_same(course, pair_of_a_generation, seed), f"feed {seed}"
+        for _, _, result in course.results:
+            if result.release is not None:
+                rows = from_ipc(result.release.ipc)
+                assert set(rows.column("amount").to_pylist()) <= {20.0, 40.0, 60.0, None}
+                assert set(rows.column("hour").to_pylist()) <= set(range(24))
 
 
 def test_exchanging_all_trails_of_all_cohorts_shows_nothing() -> None:

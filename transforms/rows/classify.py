@@ -22,6 +22,7 @@ from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import render_text
 from kanonflow.schemas.value_units import from_units, to_units
 from kanonflow.transforms.rows.elements import CellFault
+from kanonflow.transforms.rows.payload_cells import coarse_cells
 from kanonflow.transforms.rows.quasi_faults import QuasiFault
 from kanonflow.transforms.rows.row_origins import RowOrigin, RowOrigins, told
 from kanonflow.transforms.rows.split import END_OF_TIME_MS, window_bounds, window_numbers
@@ -46,9 +47,10 @@ class ClassifiedPlaces(NamedTuple):
 
 
 class _Checked(NamedTuple):
-    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, null where bad; ``unread``: which
-    those are; ``values``: as read, outside of the domain cut to it where the policy says so, else null; ``problems``:
-    (mask, reason, message). ``told``: by row, what came to cells whose fault was found before."""
+    """A column after its checks. ``raw``: as it came; ``read``: its canonical values, coarse where the policy says so,
+    null where bad; ``unread``: which those are; ``values``: as read, outside of the domain cut to it where the policy
+    says so, else null; ``problems``: (mask, reason, message). ``told``: by row, what came to cells whose fault was
+    found before."""
 
     column: BoundColumn
     raw: pa.Array
@@ -105,10 +107,10 @@ def classify_places(
     attributes = bound.attributes
     checked = []
     for column in bound.columns:
-        if column.name not in names:
-            raise InputError(f"{source or 'a batch'}: has no column {column.name}, which the policy needs")
-        raw = one_array(batch.column(names.index(column.name)))
-        own = [fault for fault in faults if fault.field == column.name]
+        if column.source not in names:
+            raise InputError(f"{source or 'a batch'}: has no column {column.source}, which the policy needs")
+        raw = one_array(batch.column(names.index(column.source)))
+        own = [fault for fault in faults if fault.field == column.source]
         checked.append(_check(column, raw, source, own, attribute=column.name in attributes))
         if column.field.role is Role.TIME and bound.policy.window_ms is not None:
             beyond = beyond_the_calendar(checked[-1].read, bound.policy)
@@ -145,6 +147,7 @@ def _check(
     """faults: of this column's cells. attribute: whether NO_VALUE may stand in the place of text."""
     raw = as_text(column, raw)
     read, bad = read_column(column, raw, source)
+    read = coarse_cells(column, read)
     if attribute and form_of(raw.type).text:
         none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
         if none.any():
@@ -156,7 +159,10 @@ def _check(
         mask[[fault.row for fault in faults if (fault.reason, fault.message) == kind]] = True
         problems.append((mask, *kind))
     if bad.any():
-        problems.append((bad, "bad_value", f"not a value of type {column.arrow_type}, or not finite"))
+        kind = column.as_read.arrow_type
+        problems.append((bad, "bad_value", f"not a value of type {kind}, or not finite"))
+    if column.source != column.name:  # told of the field whose cells these are
+        problems = []
     if column.field.role in _NEEDED:
         missing = np.asarray(read.is_null()) & ~bad
         missing[[fault.row for fault in faults]] = False

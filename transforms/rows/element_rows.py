@@ -58,7 +58,7 @@ _AS = {
 
 def text_schema(policy: Policy) -> pa.Schema:
     """Every field that the policy names, as text."""
-    return pa.schema([(field.name, pa.string()) for field in policy.fields])
+    return pa.schema([(field.name, pa.string()) for field in policy.fields if field.source is None])
 
 
 class ElementRows(NamedTuple):
@@ -99,6 +99,8 @@ def rows_to_table(rows: Sequence[Any], bound: BoundPolicy) -> ElementRows:
     columns: dict[str, pa.Array] = {}
     faults: list[CellFault] = []
     for column in bound.columns:
+        if column.source != column.name:
+            continue
         own = cells[column.name] if not broken else [cells[column.name][row] for row in good]
         needed = column.field.role in _NEEDED or column.name in bound.policy.partition_by
         columns[column.name], at_fault = _column(column, own)
@@ -120,6 +122,7 @@ def shown(value: Any) -> str | None:
 
 def _column(column: BoundColumn, cells: list[Any]) -> tuple[pa.Array, list[tuple[int, str, str]]]:
     """The cells as a column, null where there is no value; row, reason and message of each cell at fault."""
+    column = column.as_read
     kind, types = column.arrow_type, set(map(type, cells)) - {type(None)}
     try:
         if types <= {str} and (column.from_text or column.values.text):
@@ -253,7 +256,7 @@ def _unknown_keys(
     """
     if policy.others is not Others.REFUSE:
         return
-    declared = {field.name for field in policy.fields}
+    declared = {field.column for field in policy.fields}
     for row, record in enumerate(records):
         if declared.issuperset(record):
             continue

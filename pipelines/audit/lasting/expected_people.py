@@ -51,7 +51,7 @@ def read_named(policy_file: Path, bound: BoundPolicy, books: Sequence[CodeBook])
     for chunk in _chunks(columns, [each.name for each in own]):
         codes = np.full((len(chunk[0]), len(books)), -1, np.int32)
         for column, cells in zip(own, chunk, strict=True):
-            place = bound.input_columns.index(column.name)
+            place = bound.place(column.name)
             codes[:, place] = books[place].codes_of_canonical(read_column(column, cells, None)[0])
         parts.append(codes)
     return np.concatenate([np.zeros((0, len(books)), np.int32), *parts])

@@ -137,7 +137,7 @@ def read_input(columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBo
     broken = 0
     for path in columns.files:
         if columns.text:
-            found, bad = _read_text(path, bound.input_columns, books, columns)
+            found, bad = _read_text(path, [each.source for each in bound.columns], books, columns)
             parts += found
             broken += bad
         else:
@@ -181,7 +181,7 @@ def read_rejected(
             np.column_stack(
                 [
                     book.codes_of_rejected(_cells_of(name, rows, came), len(rows))
-                    for book, name in zip(books, bound.input_columns, strict=True)
+                    for book, name in zip(books, (each.name for each in bound.columns), strict=True)
                 ]
             )
         )
@@ -317,7 +317,7 @@ def _no_text(cells: list[str]) -> list[int]:
 def _read_typed(
     path: Path, columns: InputColumns, bound: BoundPolicy, books: Sequence[CodeBook]
 ) -> Iterator[np.ndarray]:
-    for cells in typed_chunks(path, columns, bound.input_columns):
+    for cells in typed_chunks(path, columns, [each.source for each in bound.columns]):
         yield np.column_stack([book.codes_of_column(each) for book, each in zip(books, cells, strict=True)])
 
 
@@ -335,7 +335,7 @@ def typed_chunks(path: Path, columns: InputColumns, names: Sequence[str]) -> Ite
     try:
         file = pq.ParquetFile(path)
         ways = {".".join(keys): keys for keys, _ in _leaves(file.schema_arrow)}
-        for batch in file.iter_batches(CHUNK_ROWS, columns=list(names)):
+        for batch in file.iter_batches(CHUNK_ROWS, columns=list(dict.fromkeys(names))):
             yield [pc.struct_field(batch.to_struct_array(), list(ways[name])) for name in names]
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: the Parquet file is damaged or cut off") from None

@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.audit.read.coarse_cells import coarse_value
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.canonical_columns import as_text, read_column
 from kanonflow.schemas.kinds.forms import form_of
-from kanonflow.schemas.policy_fields import Outside, QuasiType, Role
+from kanonflow.schemas.policy_fields import PAYLOAD, Outside, QuasiType
 from kanonflow.schemas.text_form import ISO, TextForm
 from kanonflow.schemas.text_inputs import NO_VALUE
 from kanonflow.schemas.text_values import cast_text
@@ -29,7 +31,6 @@ from kanonflow.schemas.text_values import cast_text
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST_DAY, _LAST_DAY = ((each - _EPOCH.date()).days for each in (date.min, date.max))
-_PUBLISHED = (Role.SENSITIVE, Role.INSENSITIVE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class CodesOf(dict[Any, int]):
 class CodeBook:
     """Codes of the distinct values of one field, numbered from 0 as they come; null is -1.
 
+    Cells of the input are made coarse as the field's grid says; those of releases and states are taken as they are.
     With ``outside: code`` values are cut to the declared domain first: beyond its ends they are the same. Of numbers
     that are published or generalized, -0.0 and 0.0 are two, as they are to the pipeline's digests.
 
@@ -72,7 +74,7 @@ class CodeBook:
         self.values: list[Hashable] = []
         self._code_of: dict[Hashable, int] = {}
         quasi = column.field.quasi
-        counted = column.field.role in _PUBLISHED or (quasi is not None and quasi.type is QuasiType.NUMERIC)
+        counted = column.field.role in PAYLOAD or (quasi is not None and quasi.type is QuasiType.NUMERIC)
         self._signed = pa.types.is_floating(column.arrow_type) and counted
         self._objects = CodesOf(lambda value: self.code(read_object(value, column.arrow_type)))
 
@@ -84,7 +86,7 @@ class CodeBook:
         """Codes int32 (n,) of an input's column, as the policy was bound to it. O(n), and O(distinct) in Python."""
         raw = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
         values, bad = read_column(self.column, raw, None)
-        codes = self.codes_of_canonical(values)
+        codes = self._codes_of(values, partial(coarse_value, column=self.column))
         if bad.any():
             places = np.flatnonzero(bad)
             codes[places] = self.code(NO_TYPED_VALUE) if not self.column.from_text else -1
@@ -95,6 +97,10 @@ class CodeBook:
 
     def codes_of_canonical(self, values: pa.Array) -> np.ndarray:
         """Codes int32 (n,) of values of the field's own type."""
+        return self._codes_of(values, lambda value: value)
+
+    def _codes_of(self, values: pa.Array, published: Callable[[Any], Any]) -> np.ndarray:
+        """published: what becomes of a plain value before it is compared."""
         if pa.types.is_floating(values.type):
             # By their bits: a dictionary takes -0.0 for 0.0.
             numbers = np.asarray(values.fill_null(0.0))
@@ -110,7 +116,8 @@ class CodeBook:
         used[place[there]] = True
         plain = plain_values(distinct)
         codes = np.array(
-            [self.code(value) if use else -1 for value, use in zip(plain, used, strict=True)], np.int32
+            [self.code(published(value)) if use else -1 for value, use in zip(plain, used, strict=True)],
+            np.int32,
         )
         return np.where(there, codes[place], -1).astype(np.int32)
 
@@ -188,7 +195,9 @@ def read_rejected(texts: Sequence[str | None], column: BoundColumn, *, unread: b
     """
     kind = column.arrow_type
     if column.from_text and unread:
-        read = read_texts(texts, column.text_type, column.form)
+        own, column = column, column.as_read
+        kind = column.arrow_type
+        read = [coarse_value(each, own) for each in read_texts(texts, column.text_type, column.form)]
         days = pa.types.is_date(kind) and pa.types.is_timestamp(column.text_type)
         return [each // 86_400_000 if days and isinstance(each, int) else each for each in read]
     if column.from_text:

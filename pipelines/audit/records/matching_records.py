@@ -123,8 +123,7 @@ class _Check:
         self._has = np.bincount(group[ground.stays], minlength=len(self._first))
         self._published = np.zeros(len(self._first), np.int64)
         self._group_of: dict[bytes, dict[bytes, int]] = {}
-        names = ground.bound.input_columns
-        quasis = [names.index(book.book.column.name) for book in ground.box_books]
+        quasis = [ground.bound.place(book.book.column.name) for book in ground.box_books]
         self._points = encode_records(ground.records[:, quasis], ground.box_books)
         self._boxes = Boxes(
             encode_boxes(ground.box_books), ground.box_books, ground.released.boxes, self._points
@@ -200,7 +199,7 @@ class _Check:
         field = self.ground.bound.policy.individual
         if field is None:
             return np.arange(len(record))
-        return self.ground.records[record, self.ground.bound.input_columns.index(field.name)].astype(np.int64)
+        return self.ground.records[record, self.ground.bound.place(field.name)].astype(np.int64)
 
     def _row_faults(
         self, matching_record: ReadMatchingRecord, record: np.ndarray, rows: slice, head: ReleaseHead
@@ -212,7 +211,7 @@ class _Check:
         if np.any(boxes[first] != boxes[places]):
             yield "rows of one class have different boxes"
         names = [column.name for column in bound.payload]
-        columns = [bound.input_columns.index(name) for name in names]
+        columns = [bound.place(name) for name in names]
         sent = ground.records[record[matching_record.matched]][:, columns]
         wrong = np.any(ground.released.payload[rows][matching_record.row] != sent, axis=1)
         if wrong.any():

@@ -18,6 +18,7 @@ from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.risks import member_guess
 from kanonflow.transforms.risks.payload_risks import PayloadRisks, payload_risks
 from kanonflow.transforms.risks.sample_slots import sample_slots
+from kanonflow.transforms.rows.classify import classify
 
 ROWS, PEOPLE, HOURS = 3_000, 300, 5
 PAYLOAD = {
@@ -130,6 +131,27 @@ def test_harmless_payload_is_not_refused() -> None:
     risks = measured("shop", "amount", "flag")
     assert risks.refusal("p.yaml") is None
     assert "all together" in risks.render()
+
+
+def test_payload_on_a_grid_is_measured_as_it_is_published() -> None:
+    """A price that no other row has names its row, also beside an hour, and to 1; to 50,000 it does not. The hour tells
+    the order of a feed of five hours, and is refused like any payload that does; the weekday is not."""
+    table = feed()
+    prices = np.random.default_rng(3).choice(10**7, ROWS, replace=False)
+    table = table.set_column(table.schema.get_field_index("amount"), "amount", pa.array(prices))
+
+    def refused(**fields: Any) -> dict[str, set[str]]:
+        bound = bound_feed(table, ("amount", "paid_at"), fields=fields)
+        found = high(payload_risks(classify(table, bound).rows, bound))
+        found.pop("all together", None)
+        return found
+
+    assert refused() == {"amount": {"distinct values"}, "paid_at": {"distinct values", "order"}}
+    alone, order = {"amount": {"distinct values"}}, {"paid_at": {"order"}}
+    assert refused(paid_at={"as": "hour"}) == alone | order
+    assert refused(amount={"round": 1, "top": 10**7}, paid_at={"as": "hour"}) == alone | order
+    assert refused(amount={"round": 50_000}, paid_at={"as": "hour"}) == order
+    assert refused(amount={"round": 50_000}, paid_at={"as": "weekday"}) == {}
 
 
 def test_without_individuals_rows_are_their_own() -> None:
