@@ -1,84 +1,141 @@
-"""Drawings of pages: Vega-Lite, made into SVG when the page is made; nothing is drawn by whoever opens it.
+"""Drawings of pages, as SVG: text that is written when the page is made; nothing is drawn by whoever opens it.
 
 Each drawing is made twice, for a wide screen and for a phone, and shown as large as it was made: so its text is never
-smaller than it was set. Points that nothing was measured for are left out, and lines have a gap there.
+smaller than it was set. What is missing, or no finite number, is left out, and lines have a gap there. The same values
+give the same bytes.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import math
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 
-from kanonflow.pipelines.pages.drawer import drawer
+from kanonflow.pipelines.pages.axes import (
+    Axis,
+    Scale,
+    Tick,
+    X,
+    axis_of,
+    finite,
+    middle,
+    nice_axis,
+    shortened,
+    width_of,
+    with_room,
+)
 from kanonflow.pipelines.pages.pages import Chart
 from kanonflow.pipelines.pages.palette import PALETTE, SERIES
+from kanonflow.schemas.printable import printable
 
 WIDE, NARROW = 840, 328
 """Widths in pixels. The stylesheet shows the narrow one where the wide one has no room."""
 _HEIGHT = {WIDE: 230, NARROW: 210}
 _TEXT = {WIDE: 12, NARROW: 13}
+_ACROSS, _UP = {WIDE: 8, NARROW: 4}, 5
+"""About so many ticks."""
 _MOST_MARKED = 40
 """Of so few points each is drawn on its line."""
+_LYING, _THICK, _THICKEST, _THINNEST = 28, 20, 40.0, 0.5
+_EDGE, _TICK = 6, 5
+_FIRST = PALETTE[SERIES[0]].light
 
-_DIGITS = re.compile(r"(\.\d\d)\d+")
-
-X = str | int | float | dt.datetime
 Values = Sequence[float | None]
+Marks = Callable[[Scale, Scale], Iterable[str]]
+"""What is drawn, by the scales across and up."""
 
 
 def line_chart(said: str, x: Sequence[X], series: Mapping[str, Values], *, percent: bool = False) -> Chart:
     """Lines over x, y from 0. series: name -> a value for each x. percent: y is a share."""
-    rows = _long(x, series)
-    single = len(x) <= _MOST_MARKED
-    encoding = _encoding(x, percent=percent)
-    colours = _colours(list(series))
-    mark = {"type": "line", "strokeWidth": 2, "point": {"size": 26} if single else False}
-    return _chart(said, rows, mark, encoding | {"color": _colour(colours)}, _legend(colours))
+    across, lines = axis_of(x), {name: _drawable(x, values) for name, values in series.items()}
+    colours = _colours(lines)
+
+    def marks(across_by: Scale, up_by: Scale) -> Iterable[str]:
+        for (_, colour), values in zip(colours, lines.values(), strict=True):
+            runs = _runs(across.places, values)
+            steps = (
+                "M" + "L".join(f"{_px(across_by.at(at))},{_px(up_by.at(value))}" for at, value in run)
+                for run in runs
+                if len(run) > 1
+            )
+            light = PALETTE[colour].light
+            yield f'<path fill="none" stroke="{light}" stroke-width="2" stroke-linejoin="round" d="{"".join(steps)}"/>'
+            marked = [
+                (across_by.at(at), up_by.at(value))
+                for run in runs
+                for at, value in run
+                if len(x) <= _MOST_MARKED or len(run) == 1
+            ]
+            yield _circles(light, marked)
+
+    return _upright(said, across, _heights(lines.values(), percent=percent), marks, _legend(colours))
 
 
 def stacked_bars(said: str, x: Sequence[X], series: Mapping[str, Values]) -> Chart:
-    """One bar for each x, of the series on top of each other, the first one lowest.
+    """One bar for each x, of the series on top of each other, the first one lowest; what is below 0 goes down.
 
     More series than there are colours: the last ones become one, "other".
     """
-    series = _few(series, len(x))
-    rows = [row for row in _long(x, series) if row["y"]]
-    colours = _colours(list(series))
-    order = {name: place for place, name in enumerate(series)}
-    for row in rows:
-        row["order"] = order[row["series"]]
-    encoding = _encoding(x) | {"color": _colour(colours), "order": {"field": "order"}}
-    encoding["y"] = {**encoding["y"], "stack": "zero"}
-    mark: dict[str, Any] = {"type": "bar"}
-    return _chart(said, rows, mark, encoding, _legend(colours), bars=len(x))
+    across, few = axis_of(x), _few({name: _drawable(x, values) for name, values in series.items()}, len(x))
+    parts: dict[str, list[tuple[float, float, float]]] = {name: [] for name in few}
+    ends: dict[tuple[float, bool], float] = {}
+    for name, values in few.items():
+        for at, value in zip(across.places, values, strict=True):
+            if value:
+                base = ends.get((at, value > 0), 0.0)
+                ends[at, value > 0] = base + value
+                parts[name].append((at, base, base + value))
+    colours = _colours(few)
 
+    def marks(across_by: Scale, up_by: Scale) -> Iterable[str]:
+        wide = _bar(across, across_by)
+        for name, colour in colours:
+            boxes = [
+                (across_by.at(at) - wide / 2, up_by.at(base), wide, up_by.at(end) - up_by.at(base))
+                for at, base, end in parts[name]
+            ]
+            yield _boxes(PALETTE[colour].light, boxes)
 
-def bars(said: str, categories: Sequence[str], values: Values, *, percent: bool = False) -> Chart:
-    """One bar a category, lying, in the order given."""
-    rows = [
-        {"x": value, "category": name}
-        for name, value in zip(categories, values, strict=True)
-        if value is not None
-    ]
-    encoding = {
-        "y": {"field": "category", "type": "nominal", "sort": list(categories), "title": None},
-        "x": {"field": "x", "type": "quantitative", "title": None, "axis": _quantity(percent)},
-    }
-    mark = {"type": "bar", "color": PALETTE[SERIES[0]].light}
-    height, longest = 28 * max(len(categories), 1) + 34, max(map(len, categories), default=0)
-    return _chart(said, rows, mark, encoding, (), height=height, longest=longest)
+    return _upright(said, across, _heights([[*ends.values()]]), marks, _legend(colours), padded=True)
 
 
 def columns(said: str, categories: Sequence[str], values: Values) -> Chart:
     """One bar a category, standing, in the order given: a histogram."""
-    rows = _long(categories, {"": values})
-    encoding = _encoding(categories)
-    mark = {"type": "bar", "color": PALETTE[SERIES[0]].light}
-    return _chart(said, rows, mark, encoding, (), bars=len(categories))
+    return stacked_bars(said, categories, {"": values})
+
+
+def bars(said: str, categories: Sequence[str], values: Values, *, percent: bool = False) -> Chart:
+    """One bar a category, lying, in the order given."""
+    lengths = _drawable(categories, values)
+    names = [printable(each) for each in categories]
+
+    def drawn(width: int) -> str:
+        size = _TEXT[width]
+        across = nice_axis(
+            [each for each in lengths if each is not None], _ACROSS[width], zero=True, percent=percent
+        )
+        shown = [shortened(each, size, width / 3) for each in names]
+        left, bottom = _beside(shown, size), _EDGE + _LYING * max(len(names), 1)
+        by = across.scale(left, width - 2 * _EDGE)
+        ticks = with_room(across, by, _ACROSS[width], size, width)
+        centres = [_EDGE + _LYING * (place + 0.5) for place in range(len(names))]
+        boxes = [
+            (by.at(0), centre - _THICK / 2, by.at(length) - by.at(0), _THICK)
+            for centre, length in zip(centres, lengths, strict=True)
+            if length
+        ]
+        parts = [
+            _lines("line", [f"M{_px(by.at(tick.value))},{_EDGE}V{bottom}" for tick in ticks]),
+            _boxes(_FIRST, boxes),
+            _lines("muted", [f"M{_px(by.at(0))},{_EDGE}V{bottom}"]),
+            *_below(ticks, by, bottom, size, width),
+            *_texts(
+                "end",
+                [(left - _EDGE, at + 0.35 * size, name) for name, at in zip(shown, centres, strict=True)],
+            ),
+        ]
+        return _svg(width, bottom + _under(ticks, size), size, parts)
+
+    return Chart(drawn(WIDE), drawn(NARROW), said)
 
 
 def dots(
@@ -90,70 +147,65 @@ def dots(
 ) -> Chart:
     """Points (x, y), y from 0. marked: what one of them is, and where."""
     several = "windows" if marked else ""
-    rows: list[dict[str, Any]] = [{"x": x, "y": y, "series": several} for x, y in points]
-    names = [several]
+    groups = [(several, 3.1, _finite_pairs(points))]
     if marked is not None:
-        name, (x, y) = marked
-        rows.append({"x": x, "y": y, "series": name})
-        names.append(name)
-    colours = _colours(names)
-    encoding = {
-        "x": {
-            "field": "x",
-            "type": "quantitative",
-            "title": x_title,
-            "scale": {"zero": False, "nice": True},
-            "axis": _quantity(False),
-        },
-        "y": {"field": "y", "type": "quantitative", "title": y_title, "axis": _quantity(False)},
-        "color": _colour(colours),
-        "size": {
-            "field": "series",
-            "type": "nominal",
-            "legend": None,
-            "scale": {"domain": names, "range": [30, 160][: len(names)]},
-        },
-    }
-    mark = {"type": "point", "filled": True, "opacity": 0.85}
-    return _chart(said, rows, mark, encoding, _legend(colours))
+        groups.append((marked[0], 7.1, _finite_pairs(marked[1:])))
+    drawn = [pair for _, _, pairs in groups for pair in pairs]
+    colours = _colours([name for name, _, _ in groups])
+
+    def marks(across_by: Scale, up_by: Scale) -> Iterable[str]:
+        for (_, colour), (_, radius, pairs) in zip(colours, groups, strict=True):
+            yield _circles(
+                PALETTE[colour].light, [(across_by.at(x), up_by.at(y)) for x, y in pairs], radius, 0.85
+            )
+
+    across = nice_axis([x for x, _ in drawn], _ACROSS[WIDE], zero=False)
+    up = _heights([[y for _, y in drawn]])
+    return _upright(said, across, up, marks, _legend(colours), titles=(x_title, y_title))
 
 
-def _long(x: Sequence[X], series: Mapping[str, Values]) -> list[dict[str, Any]]:
-    """One row a point; instants as milliseconds."""
-    places = [_place(each) for each in x]
-    return [
-        {"x": place, "y": value if value is None or math.isfinite(value) else None, "series": name}
-        for name, values in series.items()
-        for place, value in zip(places, values, strict=True)
-    ]
+def alone(chart: Chart) -> str:
+    """The wide drawing as a file of its own, under its legend."""
+    size, left, rows = _TEXT[WIDE], float(_EDGE), 0
+    parts = []
+    for name, colour in chart.legend:
+        name = shortened(printable(name), size, WIDE / 3)
+        room = width_of(name, size) + 3 * _EDGE + size
+        if left + room > WIDE and left > _EDGE:
+            left, rows = float(_EDGE), rows + 1
+        top = rows * (size + _EDGE) + _EDGE
+        parts.append(_boxes(PALETTE[colour].light, [(left, top, size, size)]))
+        parts += _texts("start", [(left + size + _EDGE, top + 0.85 * size, name)])
+        left += room
+    under = (rows + 1) * (size + _EDGE) + _EDGE if parts else 0
+    drawn = chart.wide.replace("<svg ", f'<svg y="{under}" ', 1)
+    return _svg(WIDE, _HEIGHT[WIDE] + under, size, [*parts, drawn])
 
 
-def _place(x: X) -> Any:
-    return round(x.timestamp() * 1000) if isinstance(x, dt.datetime) else x
+def _drawable(x: Sequence[X], values: Values) -> list[float | None]:
+    return [finite(value) for _, value in zip(x, values, strict=True)]
 
 
-def _encoding(x: Sequence[X], *, percent: bool = False) -> dict[str, Any]:
-    first = next(iter(x), 0)
-    if isinstance(first, dt.datetime):
-        across: dict[str, Any] = {"type": "temporal", "scale": {"type": "utc"}}
-    elif isinstance(first, str):
-        across = {"type": "ordinal", "sort": None, "axis": {"labelAngle": 0}}
-    else:
-        across = {"type": "quantitative", "scale": {"zero": False, "nice": False}}
-    return {
-        "x": {"field": "x", "title": None, **across},
-        "y": {"field": "y", "type": "quantitative", "title": None, "axis": _quantity(percent)},
-    }
+def _finite_pairs(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    found = [(finite(x), finite(y)) for x, y in pairs]
+    return [(x, y) for x, y in found if x is not None and y is not None]
 
 
-def _quantity(percent: bool) -> dict[str, Any]:
-    return {"format": "~%"} if percent else {"format": "~s"} | _SMALL
+def _runs(places: Sequence[float], values: Values) -> list[list[tuple[float, float]]]:
+    """Points that follow each other without a gap."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for place, value in zip(places, values, strict=True):
+        if value is not None:
+            runs[-1].append((place, value))
+        elif runs[-1]:
+            runs.append([])
+    return runs
 
 
-_SMALL: dict[str, Any] = {
-    "labelExpr": "datum.value === 0 ? '0' : abs(datum.value) < 1 ? format(datum.value, '~g') : datum.label"
-}
-"""0.05 is 0.05, not 50m."""
+def _heights(series: Iterable[Values], *, percent: bool = False) -> Axis:
+    """From 0."""
+    values = [value for values in series for value in values if value is not None]
+    return nice_axis(values, _UP, zero=True, percent=percent)
 
 
 def _few(series: Mapping[str, Values], count: int) -> dict[str, Values]:
@@ -165,100 +217,111 @@ def _few(series: Mapping[str, Values], count: int) -> dict[str, Values]:
     return shown | {"other": [sum(values[place] or 0 for values in rest) for place in range(count)]}
 
 
-def _colours(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _colours(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, SERIES[min(place, len(SERIES) - 1)]) for place, name in enumerate(names))
-
-
-def _colour(colours: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    scale = {"domain": [name for name, _ in colours], "range": [PALETTE[each].light for _, each in colours]}
-    return {"field": "series", "type": "nominal", "legend": None, "scale": scale}
 
 
 def _legend(colours: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return colours if len(colours) > 1 else ()
 
 
-def _chart(
+def _upright(
     said: str,
-    rows: Sequence[Mapping[str, Any]],
-    mark: Mapping[str, Any],
-    encoding: Mapping[str, Any],
+    across: Axis,
+    up: Axis,
+    marks: Marks,
     legend: tuple[tuple[str, str], ...],
     *,
-    height: int | None = None,
-    bars: int | None = None,
-    longest: int = 0,
+    padded: bool = False,
+    titles: tuple[str, str] = ("", ""),
 ) -> Chart:
-    """longest: characters of the longest label to the left of what is drawn."""
+    """padded: bars stand at the ends, too. titles: across, and up; "" for none."""
 
     def drawn(width: int) -> str:
-        sized = dict(mark)
-        if bars is not None:
-            sized["width"] = max(1.0, min(0.8 * (width - 60) / max(bars, 1), 40.0))
-        size = _TEXT[width]
-        return svg_of(
-            {
-                "data": {"values": list(rows)},
-                "mark": {**sized, "aria": False},
-                "encoding": dict(encoding),
-                "width": width,
-                "height": _HEIGHT[width] if height is None else height,
-                "config": _config(width),
-                # Labels are measured in one font, and shown in what the reader's machine has, which may be wider.
-                "padding": {"left": 4 + min(longest, 30) * size // 8, "right": 6, "top": 4, "bottom": 4},
-            }
-        )
+        size, height = _TEXT[width], _HEIGHT[width]
+        levels = next(up.ticks(_UP))
+        left, right = _beside([level.label for level in levels], size), width - 2 * _EDGE
+        by = across.scale(left, right, padded=padded)
+        ticks = with_room(across, by, _ACROSS[width], size, width)
+        bottom = height - _under(ticks, size) - (size + _EDGE if titles[0] else 0)
+        up_by = up.scale(bottom, 2 * size if titles[1] else size)
+        labels = [(left - _EDGE, up_by.at(level.value) + 0.35 * size, level.label) for level in levels]
+        parts = [
+            _lines("line", [f"M{_px(left)},{_px(up_by.at(level.value))}H{right}" for level in levels]),
+            *_texts("end", labels),
+            *_texts("start", [(0, size, titles[1])]),
+            *_texts("middle", [((left + right) / 2, height - _EDGE, titles[0])]),
+            *_below(ticks, by, bottom, size, width),
+            *marks(by, up_by),
+            _lines("muted", [f"M{_px(left)},{_px(up_by.at(0))}H{right}"]),
+        ]
+        return _svg(width, height, size, parts)
 
     return Chart(drawn(WIDE), drawn(NARROW), said, legend)
 
 
-def _config(width: int) -> dict[str, Any]:
-    muted, line = PALETTE["muted"].light, PALETTE["line"].light
-    size = _TEXT[width]
-    axis = {
-        "labelColor": muted,
-        "titleColor": muted,
-        "gridColor": line,
-        "domainColor": line,
-        "tickColor": line,
-        "labelFontSize": size,
-        "titleFontSize": size,
-        "titleFontWeight": "normal",
-        "labelFont": "sans-serif",
-        "titleFont": "sans-serif",
-        "labelOverlap": "greedy",
-        "labelLimit": width // 3,
-        "aria": False,
-    }
-    upright = {"grid": False, "tickCount": 4 if width == NARROW else 8, "labelSeparation": 8}
-    return {
-        "background": None,
-        "view": {"stroke": None},
-        "autosize": {"type": "fit", "contains": "padding"},
-        "axis": axis,
-        "axisX": upright,
-        "axisY": {"tickCount": 5},
-    }
+def _beside(labels: Iterable[str], size: int) -> float:
+    """What labels at the left take."""
+    return max((width_of(label, size) for label in labels), default=0.0) + 2 * _EDGE
 
 
-def svg_of(spec: Mapping[str, Any]) -> str:
-    """The SVG of a Vega-Lite specification. Raises what ``Drawer.draw`` raises."""
-    schema = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json"}
-    return _lean(drawer().draw(json.dumps({**schema, **spec})))
+def _under(ticks: Sequence[Tick], size: int) -> int:
+    """What ticks and their labels take below what is drawn."""
+    lines = 2 if any(tick.below for tick in ticks) else 1
+    return _TICK + lines * (size + 4) + _EDGE
 
 
-def _lean(svg: str) -> str:
-    """Without what only a program that draws again would read: names of groups, empty paths, spoken parts, and digits
-    of places beyond a hundredth of a pixel."""
-    svg = re.sub(r' (?:d|transform|x2?|y2?)="[^"]*"', lambda place: _DIGITS.sub(r"\1", place[0]), svg)
-    svg = re.sub(
-        r' (?:class|role|aria-[a-z]+|pointer-events|xmlns:xlink|version|font-family|stroke-miterlimit)="[^"]*"',
-        "",
-        svg,
+def _below(ticks: Sequence[Tick], by: Scale, bottom: float, size: int, width: int) -> Iterable[str]:
+    yield _lines("muted", [f"M{_px(by.at(tick.value))},{_px(bottom)}v{_TICK}" for tick in ticks])
+    for line, texts in enumerate(([tick.label for tick in ticks], [tick.below for tick in ticks]), 1):
+        base = bottom + _TICK + line * (size + 4) - 2
+        yield from _texts(
+            "middle",
+            [
+                (middle(text, by.at(tick.value), size, width), base, text)
+                for tick, text in zip(ticks, texts, strict=True)
+            ],
+        )
+
+
+def _bar(across: Axis, by: Scale) -> float:
+    """The width of a bar: four fifths of what lies between two."""
+    between = abs(by.at(across.gap) - by.at(0.0))
+    return max(_THINNEST, min(0.8 * between, _THICKEST))
+
+
+def _lines(colour: str, segments: Sequence[str]) -> str:
+    light = PALETTE[colour].light
+    return (
+        f'<path stroke="{light}" shape-rendering="crispEdges" d="{"".join(segments)}"/>' if segments else ""
     )
-    svg = svg.replace(' opacity="1"', "").replace(' stroke-width="1"', "")
-    svg = re.sub(r"<path[^>]*display=\"none\"[^>]*/>", "", svg)
-    svg = re.sub(r'<path d="M0(?:\.5)?,0(?:\.5)?h[\d.]+v[\d.]+h-?[\d.]+Z"/>', "", svg)
-    while (shorter := re.sub(r"<g[^<>]*></g>", "", svg)) != svg:
-        svg = shorter
-    return svg
+
+
+def _boxes(light: str, boxes: Iterable[tuple[float, float, float, float]]) -> str:
+    """Left, top, width and height; these may be negative."""
+    steps = [f"M{_px(x)},{_px(y)}h{_px(wide)}v{_px(high)}h{_px(-wide)}z" for x, y, wide, high in boxes]
+    return f'<path fill="{light}" d="{"".join(steps)}"/>' if steps else ""
+
+
+def _circles(
+    light: str, centres: Sequence[tuple[float, float]], radius: float = 3.0, opacity: float = 1.0
+) -> str:
+    circles = "".join(f'<circle cx="{_px(x)}" cy="{_px(y)}" r="{radius}"/>' for x, y in centres)
+    return f'<g fill="{light}" fill-opacity="{opacity}">{circles}</g>' if centres else ""
+
+
+def _texts(anchor: str, rows: Iterable[tuple[float, float, str]]) -> Iterable[str]:
+    texts = "".join(f'<text x="{_px(x)}" y="{_px(y)}">{escape(text)}</text>' for x, y, text in rows if text)
+    if texts:
+        yield f'<g fill="{PALETTE["muted"].light}" text-anchor="{anchor}">{texts}</g>'
+
+
+def _svg(width: int, height: float, size: int, parts: Iterable[str]) -> str:
+    size_of = f'width="{width}" height="{_px(height)}" viewBox="0 0 {width} {_px(height)}"'
+    font = f'font-family="sans-serif" font-size="{size}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size_of} {font}>{"".join(parts)}</svg>'
+
+
+def _px(place: float) -> str:
+    """A hundredth of a pixel is fine enough."""
+    return f"{round(place, 2):.10g}"
