@@ -176,9 +176,9 @@ def shortened(text: str, size: int, room: float) -> str:
 
 
 def _wide(sign: str) -> float:
-    if unicodedata.east_asian_width(sign) in "WFA":
+    if sign in "mwMW%@" or unicodedata.east_asian_width(sign) in "WFA":
         return 1.0
-    return 0.8 if sign.isupper() or sign in "mw%@" else 0.62
+    return 0.8 if sign.isupper() else 0.64
 
 
 def _apart(ticks: Sequence[Tick], scale: Scale, size: int, right: float) -> list[Tick]:

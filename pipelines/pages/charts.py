@@ -252,8 +252,8 @@ def _upright(
             *_texts("start", [(0, size, titles[1])]),
             *_texts("middle", [((left + right) / 2, height - _EDGE, titles[0])]),
             *_below(ticks, by, bottom, size, width),
-            *marks(by, up_by),
             _lines("muted", [f"M{_px(left)},{_px(up_by.at(0))}H{right}"]),
+            *marks(by, up_by),
         ]
         return _svg(width, height, size, parts)
 
