@@ -64,8 +64,8 @@ XLSX = ["openpyxl>=3.1,<4"]
 YAML = [f"apache-beam[yaml]{BEAM}"]
 # The pages of docs/ as a site (decision 065).
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
-# Pages of HTML with drawings in them, which are made here and not by whoever opens them.
-REPORT = ["jinja2>=3.1,<4", "vl-convert-python>=1.9,<2"]
+# Pages of HTML.
+REPORT = ["jinja2>=3.1,<4"]
 # docs/notebooks, which a test runs.
 NOTEBOOK = ["nbclient>=0.10,<1", "nbformat>=5.10,<6", "ipykernel>=6.29,<8"]
 TEST = [

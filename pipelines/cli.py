@@ -489,10 +489,9 @@ def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     from kanonflow.pipelines.commands.explain import explain_input, write_page
 
     if arguments.html is not None:
-        from kanonflow.pipelines.pages.missing_extra import needs
+        from kanonflow.pipelines.pages.missing_extra import templates
 
-        for module in ("jinja2", "vl_convert"):
-            needs(module)
+        templates()
     found = explain_input(
         arguments.policy, arguments.input, **_files_as_told(arguments), quick=arguments.quick
     )
@@ -503,16 +502,16 @@ def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _compare(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.commands.compare import Settings, compare, render, to_json, write_front
+    from kanonflow.pipelines.commands.compare import Settings, compare, is_page, render, to_json, write_front
     from kanonflow.pipelines.commands.policy_location import read_policy_at
 
     chosen = {name: getattr(arguments, name) for name in Settings.__dataclass_fields__}
     settings = Settings(**chosen)
     policy = read_policy_at(arguments.policy)
-    if arguments.plot:
-        from kanonflow.pipelines.pages.missing_extra import needs
+    if arguments.plot and is_page(Path(arguments.plot)):
+        from kanonflow.pipelines.pages.missing_extra import templates
 
-        needs("vl_convert")
+        templates()
     found = compare(
         policy, arguments.input, settings, policy_file=arguments.policy, **_files_as_told(arguments)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from kanonflow.pipelines.assess.page import assessment_page
 from kanonflow.pipelines.assess.publishing import public_assessment
 from kanonflow.pipelines.dry_run.feed import feed_of, read_feed
 from kanonflow.pipelines.fit.bound_input import bind_input
-from kanonflow.pipelines.pages.missing_extra import MissingExtraError, missing
+from kanonflow.pipelines.pages.missing_extra import MissingExtraError
 from kanonflow.pipelines.pages.pages import render_page
 from kanonflow.pipelines.report.report import write_report
 from kanonflow.pipelines.run_records.public_assessment import NAME as PUBLIC
@@ -91,9 +92,10 @@ def write_assessment(assessment: Assessment, output: str) -> str:
         folder.mkdir(mode=0o700, exist_ok=True)
         written = folder / FIGURES
         replace_file(written, json.dumps(assessment.to_dict(), indent=1).encode(), private=True)
-        if not missing():
+        with contextlib.suppress(MissingExtraError):
+            html = render_page(assessment_page(assessment))
             written = folder / PAGE
-            replace_file(written, render_page(assessment_page(assessment)).encode(), private=True)
+            replace_file(written, html.encode(), private=True)
     except OSError as error:
         raise InputError(f"{folder}: the assessment cannot be written ({error.strerror})") from None
     return str(written)

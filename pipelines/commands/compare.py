@@ -18,7 +18,7 @@ from kanonflow.pipelines.dry_run.side_by_side import Played, side_by_side
 from kanonflow.pipelines.dry_run.stretch import Budget
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.people_file import read_people
-from kanonflow.pipelines.pages.charts import line_chart
+from kanonflow.pipelines.pages.charts import alone, line_chart
 from kanonflow.pipelines.pages.pages import Figure, Page, Section, render_page
 from kanonflow.pipelines.runs.kernel_cache import compile_sets
 from kanonflow.pipelines.terminal.table import Table, decimal, quantity, rows_of, share
@@ -290,6 +290,11 @@ def to_json(found: Comparison) -> str:
     return json.dumps({"outcomes": outcomes, "refused": list(found.refused)}, indent=1)
 
 
+def is_page(target: Path) -> bool:
+    """By its ending."""
+    return target.suffix.lower() in (".html", ".htm")
+
+
 def write_front(found: Comparison, settings: Settings, policy: Policy, target: Path) -> None:
     """Draw loss against l or t (against k when neither is varied): SVG, or a page by the file's ending.
 
@@ -303,8 +308,8 @@ def write_front(found: Comparison, settings: Settings, policy: Policy, target: P
     x = sorted({each for line in points.values() for each in line})
     title = f"Loss against {axis}" + (f" of {settings.field}" if axis != "k" else "")
     chart = line_chart(title, x, {name: [line.get(each) for each in x] for name, line in points.items()})
-    text = chart.wide
-    if target.suffix.lower() in (".html", ".htm"):
+    text = alone(chart)
+    if is_page(target):
         figure = Figure(title, chart, _table(found.outcomes, settings, policy))
         text = render_page(
             Page(title, "What settings would cost", None, (Section("front", title, (figure,)),))

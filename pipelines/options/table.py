@@ -601,7 +601,7 @@ OPTIONS = (
     Option(
         "--plot",
         "compare",
-        "draw loss against l or t (or k): .svg or .html (pip install 'kanonflow[report]')",
+        "draw loss against l or t (or k): .svg, or .html (pip install 'kanonflow[report]')",
         _FILE,
     ),
     # the secret

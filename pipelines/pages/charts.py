@@ -1,84 +1,107 @@
-"""Drawings of pages: Vega-Lite, made into SVG when the page is made; nothing is drawn by whoever opens it.
+"""Drawings of pages, as SVG: text that is written when the page is made; nothing is drawn by whoever opens it.
 
 Each drawing is made twice, for a wide screen and for a phone, and shown as large as it was made: so its text is never
-smaller than it was set. Points that nothing was measured for are left out, and lines have a gap there.
+smaller than it was set. What is missing, or no finite number, is left out, and lines have a gap there. The same values
+give the same bytes.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import math
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 
-from kanonflow.pipelines.pages.drawer import drawer
+from kanonflow.pipelines.pages.axes import Axis, Scale, Tick, X, axis_of, finite, middle, nice_axis
+from kanonflow.pipelines.pages.axes import shortened, width_of, with_room
 from kanonflow.pipelines.pages.pages import Chart
 from kanonflow.pipelines.pages.palette import PALETTE, SERIES
+from kanonflow.schemas.printable import printable
 
 WIDE, NARROW = 840, 328
 """Widths in pixels. The stylesheet shows the narrow one where the wide one has no room."""
 _HEIGHT = {WIDE: 230, NARROW: 210}
 _TEXT = {WIDE: 12, NARROW: 13}
+_ACROSS, _UP = {WIDE: 8, NARROW: 6}, 5
+"""At most about so many ticks."""
 _MOST_MARKED = 40
 """Of so few points each is drawn on its line."""
+_EDGE, _TICK, _LYING, _BAR, _THINNEST, _THICKEST = 6, 5, 28, 20, 0.5, 40.0
+"""Pixels: around everything, of a tick, of a lying bar with and without what is around it, and of standing ones."""
 
-_DIGITS = re.compile(r"(\.\d\d)\d+")
-
-X = str | int | float | dt.datetime
 Values = Sequence[float | None]
+Legend = tuple[tuple[str, str], ...]
 
 
 def line_chart(said: str, x: Sequence[X], series: Mapping[str, Values], *, percent: bool = False) -> Chart:
     """Lines over x, y from 0. series: name -> a value for each x. percent: y is a share."""
-    rows = _long(x, series)
-    single = len(x) <= _MOST_MARKED
-    encoding = _encoding(x, percent=percent)
-    colours = _colours(list(series))
-    mark = {"type": "line", "strokeWidth": 2, "point": {"size": 26} if single else False}
-    return _chart(said, rows, mark, encoding | {"color": _colour(colours)}, _legend(colours))
+    across, colours = axis_of(x), _colours(series)
+    lines = [_runs(across.places, finite(values)) for values in series.values()]
+
+    def marks(by: Scale, up_by: Scale) -> Iterator[str]:
+        for (_, colour), line in zip(colours, lines, strict=True):
+            runs = [[f"{_px(by.at(at))},{_px(up_by.at(value))}" for at, value in run] for run in line]
+            path = "".join(f"M{'L'.join(run)}" for run in runs)
+            yield f'<path fill="none" stroke="{PALETTE[colour].light}" stroke-width="2" stroke-linejoin="round" d="{path}"/>'
+            marked = [run for run in line if len(run) == 1 or len(x) <= _MOST_MARKED]
+            yield _circles(colour, ((by.at(at), up_by.at(value)) for run in marked for at, value in run), 3)
+
+    up = _heights((value for line in lines for run in line for _, value in run), percent=percent)
+    return _upright(said, across, up, colours, marks)
 
 
 def stacked_bars(said: str, x: Sequence[X], series: Mapping[str, Values]) -> Chart:
-    """One bar for each x, of the series on top of each other, the first one lowest.
+    """One bar for each x, of the series on top of each other, the first one lowest; what is below 0 goes down.
 
     More series than there are colours: the last ones become one, "other".
     """
-    series = _few(series, len(x))
-    rows = [row for row in _long(x, series) if row["y"]]
-    colours = _colours(list(series))
-    order = {name: place for place, name in enumerate(series)}
-    for row in rows:
-        row["order"] = order[row["series"]]
-    encoding = _encoding(x) | {"color": _colour(colours), "order": {"field": "order"}}
-    encoding["y"] = {**encoding["y"], "stack": "zero"}
-    mark: dict[str, Any] = {"type": "bar"}
-    return _chart(said, rows, mark, encoding, _legend(colours), bars=len(x))
+    across, series = axis_of(x), _few({name: finite(values) for name, values in series.items()}, len(x))
+    colours, ends = _colours(series), dict[tuple[float, bool], float]()
+    parts: list[list[tuple[float, float, float]]] = [[] for _ in series]
+    for part, values in zip(parts, series.values(), strict=True):
+        for at, value in zip(across.places, values, strict=True):
+            if value:
+                base = ends.get((at, value > 0), 0.0)
+                ends[at, value > 0] = base + value
+                part.append((at, base, base + value))
 
+    def marks(by: Scale, up_by: Scale) -> Iterator[str]:
+        wide = max(_THINNEST, min(0.8 * (by.at(across.gap) - by.at(0)), _THICKEST))
+        for (_, colour), part in zip(colours, parts, strict=True):
+            levels = ((by.at(at) - wide / 2, up_by.at(base), up_by.at(end)) for at, base, end in part)
+            yield _boxes(colour, ((left, low, wide, high - low) for left, low, high in levels))
 
-def bars(said: str, categories: Sequence[str], values: Values, *, percent: bool = False) -> Chart:
-    """One bar a category, lying, in the order given."""
-    rows = [
-        {"x": value, "category": name}
-        for name, value in zip(categories, values, strict=True)
-        if value is not None
-    ]
-    encoding = {
-        "y": {"field": "category", "type": "nominal", "sort": list(categories), "title": None},
-        "x": {"field": "x", "type": "quantitative", "title": None, "axis": _quantity(percent)},
-    }
-    mark = {"type": "bar", "color": PALETTE[SERIES[0]].light}
-    height, longest = 28 * max(len(categories), 1) + 34, max(map(len, categories), default=0)
-    return _chart(said, rows, mark, encoding, (), height=height, longest=longest)
+    return _upright(said, across, _heights(ends.values()), colours, marks, padded=True)
 
 
 def columns(said: str, categories: Sequence[str], values: Values) -> Chart:
     """One bar a category, standing, in the order given: a histogram."""
-    rows = _long(categories, {"": values})
-    encoding = _encoding(categories)
-    mark = {"type": "bar", "color": PALETTE[SERIES[0]].light}
-    return _chart(said, rows, mark, encoding, (), bars=len(categories))
+    return stacked_bars(said, categories, {"": values})
+
+
+def bars(said: str, categories: Sequence[str], values: Values, *, percent: bool = False) -> Chart:
+    """One bar a category, lying, in the order given."""
+    lengths = [each or 0.0 for each in finite(values)]
+    across = nice_axis(lengths, _UP, zero=True, percent=percent)
+    centres = [_EDGE + _LYING * (place + 0.5) for place, _ in enumerate(categories)]
+    bottom = _EDGE + _LYING * max(len(categories), 1)
+
+    def drawn(width: int) -> str:
+        size = _TEXT[width]
+        names = [shortened(printable(each), size, width / 3) for each in categories]
+        left = _beside(names, size)
+        by = across.scale(left, width - 2 * _EDGE)
+        ticks = with_room(across, by, _ACROSS[width], size, width)
+        zero, labels = by.at(0), zip(centres, names, strict=True)
+        ends = [(centre - _BAR / 2, by.at(length)) for centre, length in zip(centres, lengths, strict=True)]
+        parts = [
+            _lines("line", (f"M{_px(by.at(tick.value))},{_EDGE}V{bottom}" for tick in ticks)),
+            *_below(ticks, by, bottom, size, width),
+            _texts("end", ((left - _EDGE, at + 0.35 * size, name) for at, name in labels)),
+            _lines("muted", [f"M{_px(zero)},{_EDGE}V{bottom}"]),
+            _boxes(SERIES[0], ((zero, top, end - zero, _BAR) for top, end in ends if end != zero)),
+        ]
+        return _svg(width, bottom + _under(ticks, size), size, parts)
+
+    return Chart(drawn(WIDE), drawn(NARROW), said)
 
 
 def dots(
@@ -89,176 +112,140 @@ def dots(
     marked: tuple[str, tuple[float, float]] | None = None,
 ) -> Chart:
     """Points (x, y), y from 0. marked: what one of them is, and where."""
-    several = "windows" if marked else ""
-    rows: list[dict[str, Any]] = [{"x": x, "y": y, "series": several} for x, y in points]
-    names = [several]
-    if marked is not None:
-        name, (x, y) = marked
-        rows.append({"x": x, "y": y, "series": name})
-        names.append(name)
-    colours = _colours(names)
-    encoding = {
-        "x": {
-            "field": "x",
-            "type": "quantitative",
-            "title": x_title,
-            "scale": {"zero": False, "nice": True},
-            "axis": _quantity(False),
-        },
-        "y": {"field": "y", "type": "quantitative", "title": y_title, "axis": _quantity(False)},
-        "color": _colour(colours),
-        "size": {
-            "field": "series",
-            "type": "nominal",
-            "legend": None,
-            "scale": {"domain": names, "range": [30, 160][: len(names)]},
-        },
-    }
-    mark = {"type": "point", "filled": True, "opacity": 0.85}
-    return _chart(said, rows, mark, encoding, _legend(colours))
+    groups = [("windows", points, 3.1), (marked[0], [marked[1]], 7.1)] if marked else [("", points, 3.1)]
+    colours = _colours(name for name, _, _ in groups)
+    drawn = [[pair for pair in pairs if None not in finite(pair)] for _, pairs, _ in groups]
+
+    def marks(by: Scale, up_by: Scale) -> Iterator[str]:
+        for (_, colour), pairs, (_, _, radius) in zip(colours, drawn, groups, strict=True):
+            yield _circles(colour, ((by.at(x), up_by.at(y)) for x, y in pairs), radius)
+
+    across = nice_axis([x for pairs in drawn for x, _ in pairs], _ACROSS[WIDE], zero=False)
+    up = _heights(y for pairs in drawn for _, y in pairs)
+    return _upright(said, across, up, colours, marks, titles=(x_title, y_title))
 
 
-def _long(x: Sequence[X], series: Mapping[str, Values]) -> list[dict[str, Any]]:
-    """One row a point; instants as milliseconds."""
-    places = [_place(each) for each in x]
-    return [
-        {"x": place, "y": value if value is None or math.isfinite(value) else None, "series": name}
-        for name, values in series.items()
-        for place, value in zip(places, values, strict=True)
-    ]
+def alone(chart: Chart) -> str:
+    """The wide drawing of an upright chart with its legend above it, for a file of its own."""
+    size, left, top, parts = _TEXT[WIDE], 0.0, _EDGE, list[str]()
+    for name, colour in chart.legend:
+        name = shortened(printable(name), size, WIDE / 3)
+        room = width_of(name, size) + size + 3 * _EDGE
+        left, top = (left, top) if left + room <= WIDE else (0.0, top + size + _EDGE)
+        parts.append(_boxes(colour, [(left, top, size, size)]))
+        parts.append(_texts("start", [(left + size + _EDGE, top + 0.85 * size, name)]))
+        left += room
+    top += size + _EDGE if parts else 0
+    parts.append(chart.wide.replace("<svg ", f'<svg y="{top}" ', 1))
+    return _svg(WIDE, _HEIGHT[WIDE] + top, size, parts)
 
 
-def _place(x: X) -> Any:
-    return round(x.timestamp() * 1000) if isinstance(x, dt.datetime) else x
+def _runs(places: Sequence[float], values: Values) -> list[list[tuple[float, float]]]:
+    """Points that follow each other without a gap."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for place, value in zip(places, values, strict=True):
+        if value is not None:
+            runs[-1].append((place, value))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
 
 
-def _encoding(x: Sequence[X], *, percent: bool = False) -> dict[str, Any]:
-    first = next(iter(x), 0)
-    if isinstance(first, dt.datetime):
-        across: dict[str, Any] = {"type": "temporal", "scale": {"type": "utc"}}
-    elif isinstance(first, str):
-        across = {"type": "ordinal", "sort": None, "axis": {"labelAngle": 0}}
-    else:
-        across = {"type": "quantitative", "scale": {"zero": False, "nice": False}}
-    return {
-        "x": {"field": "x", "title": None, **across},
-        "y": {"field": "y", "type": "quantitative", "title": None, "axis": _quantity(percent)},
-    }
+def _heights(values: Iterable[float], *, percent: bool = False) -> Axis:
+    return nice_axis(list(values), _UP, zero=True, percent=percent)
 
 
-def _quantity(percent: bool) -> dict[str, Any]:
-    return {"format": "~%"} if percent else {"format": "~s"} | _SMALL
-
-
-_SMALL: dict[str, Any] = {
-    "labelExpr": "datum.value === 0 ? '0' : abs(datum.value) < 1 ? format(datum.value, '~g') : datum.label"
-}
-"""0.05 is 0.05, not 50m."""
-
-
-def _few(series: Mapping[str, Values], count: int) -> dict[str, Values]:
+def _few(series: Mapping[str, Values], count: int) -> Mapping[str, Values]:
+    if len(series) <= len(SERIES):
+        return series
     shown = dict(series)
-    if len(shown) <= len(SERIES):
-        return shown
-    names = list(shown)
-    rest = [shown.pop(name) for name in names[len(SERIES) - 1 :]]
+    rest = [shown.pop(name) for name in list(series)[len(SERIES) - 1 :]]
     return shown | {"other": [sum(values[place] or 0 for values in rest) for place in range(count)]}
 
 
-def _colours(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _colours(names: Iterable[str]) -> Legend:
     return tuple((name, SERIES[min(place, len(SERIES) - 1)]) for place, name in enumerate(names))
 
 
-def _colour(colours: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    scale = {"domain": [name for name, _ in colours], "range": [PALETTE[each].light for _, each in colours]}
-    return {"field": "series", "type": "nominal", "legend": None, "scale": scale}
-
-
-def _legend(colours: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return colours if len(colours) > 1 else ()
-
-
-def _chart(
+def _upright(
     said: str,
-    rows: Sequence[Mapping[str, Any]],
-    mark: Mapping[str, Any],
-    encoding: Mapping[str, Any],
-    legend: tuple[tuple[str, str], ...],
+    across: Axis,
+    up: Axis,
+    colours: Legend,
+    marks: Callable[[Scale, Scale], Iterable[str]],
     *,
-    height: int | None = None,
-    bars: int | None = None,
-    longest: int = 0,
+    padded: bool = False,
+    titles: tuple[str, str] = ("", ""),
 ) -> Chart:
-    """longest: characters of the longest label to the left of what is drawn."""
+    """marks: what is drawn, by the scales. padded: bars stand at the ends, too. titles: of both axes; "" for none."""
 
     def drawn(width: int) -> str:
-        sized = dict(mark)
-        if bars is not None:
-            sized["width"] = max(1.0, min(0.8 * (width - 60) / max(bars, 1), 40.0))
-        size = _TEXT[width]
-        return svg_of(
-            {
-                "data": {"values": list(rows)},
-                "mark": {**sized, "aria": False},
-                "encoding": dict(encoding),
-                "width": width,
-                "height": _HEIGHT[width] if height is None else height,
-                "config": _config(width),
-                # Labels are measured in one font, and shown in what the reader's machine has, which may be wider.
-                "padding": {"left": 4 + min(longest, 30) * size // 8, "right": 6, "top": 4, "bottom": 4},
-            }
-        )
+        size, height, right = _TEXT[width], _HEIGHT[width], width - 2 * _EDGE
+        levels = next(up.ticks(_UP))
+        left = _beside((level.label for level in levels), size)
+        by = across.scale(left, right, padded=padded)
+        ticks = with_room(across, by, _ACROSS[width], size, width)
+        bottom = height - _under(ticks, size) - (size + _EDGE if titles[0] else 0)
+        up_by = up.scale(bottom, 2 * size if titles[1] else size)
+        rows = [(up_by.at(level.value), level.label) for level in levels]
+        parts = [
+            _lines("line", (f"M{_px(left)},{_px(at)}H{right}" for at, _ in rows)),
+            _texts("end", ((left - _EDGE, at + 0.35 * size, label) for at, label in rows)),
+            _texts("start", [(0, size, titles[1])]),
+            _texts("middle", [((left + right) / 2, height - _EDGE, titles[0])]),
+            *_below(ticks, by, bottom, size, width),
+            _lines("muted", [f"M{_px(left)},{_px(up_by.at(0))}H{right}"]),
+            *marks(by, up_by),
+        ]
+        return _svg(width, height, size, parts)
 
-    return Chart(drawn(WIDE), drawn(NARROW), said, legend)
-
-
-def _config(width: int) -> dict[str, Any]:
-    muted, line = PALETTE["muted"].light, PALETTE["line"].light
-    size = _TEXT[width]
-    axis = {
-        "labelColor": muted,
-        "titleColor": muted,
-        "gridColor": line,
-        "domainColor": line,
-        "tickColor": line,
-        "labelFontSize": size,
-        "titleFontSize": size,
-        "titleFontWeight": "normal",
-        "labelFont": "sans-serif",
-        "titleFont": "sans-serif",
-        "labelOverlap": "greedy",
-        "labelLimit": width // 3,
-        "aria": False,
-    }
-    upright = {"grid": False, "tickCount": 4 if width == NARROW else 8, "labelSeparation": 8}
-    return {
-        "background": None,
-        "view": {"stroke": None},
-        "autosize": {"type": "fit", "contains": "padding"},
-        "axis": axis,
-        "axisX": upright,
-        "axisY": {"tickCount": 5},
-    }
+    return Chart(drawn(WIDE), drawn(NARROW), said, colours if len(colours) > 1 else ())
 
 
-def svg_of(spec: Mapping[str, Any]) -> str:
-    """The SVG of a Vega-Lite specification. Raises what ``Drawer.draw`` raises."""
-    schema = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json"}
-    return _lean(drawer().draw(json.dumps({**schema, **spec})))
+def _beside(labels: Iterable[str], size: int) -> float:
+    """What labels take at the left."""
+    return max((width_of(label, size) for label in labels), default=0.0) + 2 * _EDGE
 
 
-def _lean(svg: str) -> str:
-    """Without what only a program that draws again would read: names of groups, empty paths, spoken parts, and digits
-    of places beyond a hundredth of a pixel."""
-    svg = re.sub(r' (?:d|transform|x2?|y2?)="[^"]*"', lambda place: _DIGITS.sub(r"\1", place[0]), svg)
-    svg = re.sub(
-        r' (?:class|role|aria-[a-z]+|pointer-events|xmlns:xlink|version|font-family|stroke-miterlimit)="[^"]*"',
-        "",
-        svg,
-    )
-    svg = svg.replace(' opacity="1"', "").replace(' stroke-width="1"', "")
-    svg = re.sub(r"<path[^>]*display=\"none\"[^>]*/>", "", svg)
-    svg = re.sub(r'<path d="M0(?:\.5)?,0(?:\.5)?h[\d.]+v[\d.]+h-?[\d.]+Z"/>', "", svg)
-    while (shorter := re.sub(r"<g[^<>]*></g>", "", svg)) != svg:
-        svg = shorter
-    return svg
+def _under(ticks: Sequence[Tick], size: int) -> int:
+    """What ticks and their labels take below what is drawn."""
+    return _TICK + (1 + any("\n" in tick.label for tick in ticks)) * (size + 4) + _EDGE
+
+
+def _below(ticks: Sequence[Tick], by: Scale, bottom: float, size: int, width: int) -> Iterator[str]:
+    yield _lines("muted", (f"M{_px(by.at(tick.value))},{_px(bottom)}v{_TICK}" for tick in ticks))
+    for tick in ticks:
+        for place, line in enumerate(tick.label.split("\n"), 1):
+            at = middle(tick, by, size, width), bottom + _TICK + place * (size + 4) - 2
+            yield _texts("middle", [(*at, line)])
+
+
+def _lines(colour: str, segments: Iterable[str]) -> str:
+    return f'<path stroke="{PALETTE[colour].light}" shape-rendering="crispEdges" d="{"".join(segments)}"/>'
+
+
+def _boxes(colour: str, boxes: Iterable[tuple[float, float, float, float]]) -> str:
+    """Left, top, width and height; the last two may be negative."""
+    path = "".join(f"M{_px(x)},{_px(y)}h{_px(wide)}v{_px(high)}h{_px(-wide)}z" for x, y, wide, high in boxes)
+    return f'<path fill="{PALETTE[colour].light}" d="{path}"/>'
+
+
+def _circles(colour: str, centres: Iterable[tuple[float, float]], radius: float) -> str:
+    circles = "".join(f'<circle cx="{_px(x)}" cy="{_px(y)}" r="{radius}"/>' for x, y in centres)
+    return f'<g fill="{PALETTE[colour].light}" fill-opacity="0.85">{circles}</g>' if circles else ""
+
+
+def _texts(anchor: str, rows: Iterable[tuple[float, float, str]]) -> str:
+    texts = "".join(f'<text x="{_px(x)}" y="{_px(y)}">{escape(text)}</text>' for x, y, text in rows if text)
+    return f'<g fill="{PALETTE["muted"].light}" text-anchor="{anchor}">{texts}</g>' if texts else ""
+
+
+def _svg(width: int, height: float, size: int, parts: Iterable[str]) -> str:
+    box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    font = f'font-family="sans-serif" font-size="{size}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box} {font}>{"".join(parts)}</svg>'
+
+
+def _px(place: float) -> str:
+    """A hundredth of a pixel is fine enough."""
+    return f"{round(place, 2):.10g}"

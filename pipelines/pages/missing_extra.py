@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
-
-_OF_EXTRA = {"jinja2": "jinja2", "vl_convert": "vl-convert-python"}
-"""Module -> package."""
-
-HOW = "pip install 'kanonflow[report]'"
 
 
 class MissingExtraError(Exception):
@@ -18,16 +12,11 @@ class MissingExtraError(Exception):
     exit_code = 2
 
 
-def missing() -> tuple[str, ...]:
-    """The packages of the extra that are not installed. Nothing is imported."""
-    return tuple(package for module, package in _OF_EXTRA.items() if find_spec(module) is None)
-
-
-def needs(module: str) -> ModuleType:
-    """A module of the extra, imported now. Raises MissingExtraError."""
+def templates() -> ModuleType:
+    """Jinja, imported now. Raises MissingExtraError: it is not installed."""
     try:
-        return import_module(module)
+        return import_module("jinja2")
     except ModuleNotFoundError as error:
-        if error.name != module:
+        if error.name != "jinja2":
             raise
-        raise MissingExtraError(f"pages of HTML need {_OF_EXTRA[module]}: {HOW}") from None
+        raise MissingExtraError("pages of HTML need jinja2: pip install 'kanonflow[report]'") from None

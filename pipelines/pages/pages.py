@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from kanonflow.pipelines.pages.missing_extra import needs
+from kanonflow.pipelines.pages.missing_extra import templates
 from kanonflow.pipelines.pages.palette import PALETTE
 from kanonflow.pipelines.terminal.table import Cell, Number, Table
 from kanonflow.schemas.printable import printable
@@ -90,7 +90,7 @@ class Page:
 
 def render_page(page: Page) -> str:
     """The HTML of a page; the same page gives the same bytes. Raises MissingExtraError: jinja2 is not installed."""
-    jinja2 = needs("jinja2")
+    jinja2 = templates()
     folder = resources.files("kanonflow.pipelines.pages")
     sources = {
         name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html.j2", "page.css")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kanonflow.pipelines.audit.report import AuditReport
-from kanonflow.pipelines.pages.drawer import DrawingError
 from kanonflow.pipelines.pages.missing_extra import MissingExtraError
 from kanonflow.pipelines.report.report import CERTIFICATE, REPORT, write_report
 from kanonflow.pipelines.run_records.released_again import released_again
@@ -56,8 +55,6 @@ class AuditedRun:
             return f"{place} and told by {write_report(self._output)[-1]}"
         except MissingExtraError:
             return f"{place}{pages}"
-        except DrawingError as error:
-            return f"{place}; no report was written: {error}; {again}{pages}"
         except KeyboardInterrupt:
             return f"{place}; no report was written: interrupted; {again}{pages}"
         except Exception as error:  # its message may hold values, here and below

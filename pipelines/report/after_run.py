@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from kanonflow.pipelines.pages.drawer import DrawingError
 from kanonflow.pipelines.pages.missing_extra import MissingExtraError
 from kanonflow.pipelines.report.report import write_report
 from kanonflow.pipelines.run_records.run_summary import write_summary
@@ -25,8 +24,6 @@ def report_run(output: str, policy: Policy, table: Mapping[str, Any], now_ms: in
         return f"report: {', '.join(write_report(output, policy))}"
     except MissingExtraError as error:
         return f"no report was written: {error}"
-    except DrawingError as error:
-        return f"no report was written: {error}; kanonflow report {output} tries again"
     except Exception as error:
         # Its message may hold values.
         logging.getLogger(__name__).warning("no report was written: %s", type(error).__name__)

@@ -9,14 +9,11 @@ has it who was given the releases, gets the certificate alone, the same that was
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kanonflow.pipelines.pages.charts import svg_of
-from kanonflow.pipelines.pages.missing_extra import HOW, MissingExtraError, missing
+from kanonflow.pipelines.pages.missing_extra import templates
 from kanonflow.pipelines.pages.pages import render_page
 from kanonflow.pipelines.report.certificate import certificate
 from kanonflow.pipelines.report.public_facts import public_facts
@@ -48,8 +45,7 @@ def write_report(
     Raises MissingExtraError: the extra is not installed. InputError: nothing of a run is there, or it is damaged, or
     the pages cannot be written. PolicyError: policy and input do not fit.
     """
-    if missing():
-        raise MissingExtraError(f"pages of HTML need {' and '.join(missing())}: {HOW}")
+    templates()
     root = Path(output)
     if "://" in output or not any((root / name).is_dir() for name in ("release", "restricted", "metrics")):
         raise InputError(f"{output}: holds nothing of a run; give its --output on this machine")
@@ -57,8 +53,6 @@ def write_report(
         root.resolve().name == "restricted" or (root / "run.json").exists()
     ):
         raise InputError(f"{output}: is the restricted part of a run; give the directory that holds it")
-    starting = threading.Thread(target=_start_drawing, daemon=True)
-    starting.start()
     written = []
     try:
         judged = judged_again(root)
@@ -73,12 +67,4 @@ def write_report(
         replace_file(root / CERTIFICATE, html.encode(), private=False)
     except OSError as error:
         raise InputError(f"{output}: its pages cannot be written ({error.strerror})") from None
-    finally:
-        starting.join()
     return (*written, str(root / CERTIFICATE))
-
-
-def _start_drawing() -> None:
-    """The first drawing of a process takes half a second more than the others, which passes while files are read."""
-    with contextlib.suppress(BaseException):  # a page's own drawing says what is wrong
-        svg_of({"data": {"values": [{"x": 0}]}, "mark": "point", "encoding": {}})
