@@ -10,8 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 
-from kanonflow.pipelines.pages.axes import Axis, Scale, Tick, X, axis_of, finite, middle, nice_axis
-from kanonflow.pipelines.pages.axes import shortened, width_of, with_room
+from kanonflow.pipelines.pages.axes import (
+    Axis,
+    Scale,
+    Tick,
+    X,
+    axis_of,
+    finite,
+    middle,
+    nice_axis,
+    shortened,
+    width_of,
+    with_room,
+)
 from kanonflow.pipelines.pages.pages import Chart
 from kanonflow.pipelines.pages.palette import PALETTE, SERIES
 from kanonflow.schemas.printable import printable
@@ -40,7 +51,8 @@ def line_chart(said: str, x: Sequence[X], series: Mapping[str, Values], *, perce
         for (_, colour), line in zip(colours, lines, strict=True):
             runs = [[f"{_px(by.at(at))},{_px(up_by.at(value))}" for at, value in run] for run in line]
             path = "".join(f"M{'L'.join(run)}" for run in runs)
-            yield f'<path fill="none" stroke="{PALETTE[colour].light}" stroke-width="2" stroke-linejoin="round" d="{path}"/>'
+            pen = f'stroke="{PALETTE[colour].light}" stroke-width="2" stroke-linejoin="round"'
+            yield f'<path fill="none" {pen} d="{path}"/>'
             marked = [run for run in line if len(run) == 1 or len(x) <= _MOST_MARKED]
             yield _circles(colour, ((by.at(at), up_by.at(value)) for run in marked for at, value in run), 3)
 
@@ -236,7 +248,9 @@ def _circles(colour: str, centres: Iterable[tuple[float, float]], radius: float)
 
 
 def _texts(anchor: str, rows: Iterable[tuple[float, float, str]]) -> str:
-    texts = "".join(f'<text x="{_px(x)}" y="{_px(y)}">{escape(text)}</text>' for x, y, text in rows if text)
+    texts = "".join(
+        f'<text x="{_px(x)}" y="{_px(y)}">{escape(printable(text))}</text>' for x, y, text in rows if text
+    )
     return f'<g fill="{PALETTE["muted"].light}" text-anchor="{anchor}">{texts}</g>' if texts else ""
 
 

@@ -399,20 +399,6 @@ def test_metrics_that_lack_what_a_page_tells_are_refused(missing: str, tmp_path:
         write_report(str(out))
 
 
-@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_first_drawing_that_fails_is_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It only warms up; what is wrong, the drawing of a page says."""
-
-    def fail(*_: Any) -> None:
-        raise ValueError("somebody")
-
-    monkeypatch.setattr(report, "svg_of", fail)
-    write_report(str(write_run(tmp_path, ninety("window", 2))))
-    assert "somebody" not in capsys.readouterr().err
-
-
 def test_pages_are_small(tmp_path: Path) -> None:
     """Ninety windows: each page below 500 KB, and the one for inside readable by its owner only."""
     written = write_report(str(write_run(tmp_path, ninety("lasting"))))
