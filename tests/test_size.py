@@ -194,6 +194,10 @@ LINES = {
         (43_220, "whom files of two runs named first are people of two kinds, for the audit too"),
         (43_290, "what is looked at before a run is read once"),
         (43_350, "payload on grids is worked out anew by the audit, and told by pages"),
+        (
+            43_510,
+            "payload is measured on rows of all over the files; drawings without an engine or a process",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -222,6 +226,7 @@ LINES = {
         (19_185, "whom files of two runs named first are people of two kinds"),
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
         (19_335, "cells of payload on fixed public grids"),
+        (19_355, "a measure says what it may be of more rows"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -296,6 +301,7 @@ CODE = [
     (63_035, "whom files of two runs named first are people of two kinds, for the audit too"),
     (63_110, "what is looked at before a run is read once; who waits by a file is not parted from his kind"),
     (63_480, "payload on fixed public grids, with its audit"),
+    (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kanonflow.pipelines.report import report
 from kanonflow.pipelines.report.published_fields import published_fields
 from kanonflow.pipelines.report.report import ReportInput, write_report
 from kanonflow.schemas.errors import InputError
