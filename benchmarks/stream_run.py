@@ -254,7 +254,8 @@ def stream_command(
 ) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
     """Start the command over ``source`` into ``folder/out`` and watch it; end it when the block is left.
 
-    example: a file of the feed; None: it is a topic. every: seconds between two samples. resume: flags of a command that goes on.
+    example: a file of the feed; None: it is a topic. every: seconds between two samples. resume: flags of a command
+    that goes on.
     """
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)

@@ -67,6 +67,7 @@ def test_readers_on_two_machines(
     first.start(checkpointing_ms=1_000, parallelism=PARTITIONS)
     first.wait_for_releases(1)
     savepoint = first.stop_with_savepoint()
+    first.wait()
     first.source = source
     send(2, 3)
     first.start("--resume", f"--savepoint_path={savepoint}", checkpointing_ms=1_000, parallelism=PARTITIONS)
@@ -86,6 +87,7 @@ def test_readers_on_two_machines(
     assert [rows for _, rows in read] == [len(hours(3, 5)) // PARTITIONS] * PARTITIONS
     assert len({machine for machine, _ in read}) == 2
     savepoint = second.stop_with_savepoint()
+    second.wait()
     send(5, 6)
     second.start("--resume", f"--savepoint_path={savepoint}", checkpointing_ms=60_000, parallelism=2)
     # From here on three partitions are silent, and time goes on before there is a checkpoint.

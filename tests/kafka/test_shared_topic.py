@@ -124,8 +124,8 @@ SCRIPT: list[tuple[int, dict[int, int]]] = [
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.thorough)])
 def test_time_is_that_of_one_reader(topics: Topics, count: int) -> None:
-    """Silent partitions, all of them silent, wrong clocks, one that comes back late, a reader without a partition: never
-    ahead of one reader of all, behind it by a look at most, and where it is at the end."""
+    """Silent partitions, all of them silent, wrong clocks, one that comes back late, a reader without a partition:
+    never ahead of one reader of all, behind it by a look at most, and where it is at the end."""
     topic = topics.create(partitions=3)
     clock = Clock()
     source = source_of(topics, topic, "format=json&idle=20s", clock)
