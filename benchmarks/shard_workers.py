@@ -9,11 +9,11 @@ The feed is files, or a topic of 8 partitions on a broker here, which all rows s
 the other over the partitions: ``kafka4`` is read by 4 readers side by side, ``kafka1`` by one (``readers=``).
 
 CPU: seconds of all threads of the Python workers, from /proc, from the moment that the first row was read; what they
-take to start is not in it. Of files one of the workers also reads the whole feed, and what it reads is checked and split
-there; Avro takes several times what Parquet does. Expected: the share of the people that the busiest worker has by the keys of
-their shards (transforms/shards/key_groups.py), if a TaskManager has the parallel instances that Flink says. Ratios: the
-CPU of the busiest worker against that of all of them; of w workers it is 1 / w where nothing is uneven. Accounts are
-exact when each row of the feed is released or rejected once.
+take to start is not in it. Of files one of the workers also reads the whole feed, and what it reads is checked and
+split there; Avro takes several times what Parquet does. Expected: the share of the people that the busiest worker has
+by the keys of their shards (transforms/shards/key_groups.py), if a TaskManager has the parallel instances that Flink
+says. Ratios: the CPU of the busiest worker against that of all of them; of w workers it is 1 / w where nothing is
+uneven. Accounts are exact when each row of the feed is released or rejected once.
 
 Target: at most 55% at 2 TaskManagers and 30% at 4.
 """
@@ -163,7 +163,9 @@ def run_case(case: Case, shape: FeedShape, folder: Path, patience: float) -> Fin
         print(plan_shards(str(path), [str(example)], str(plan), case.shards).render(), file=sys.stderr)
     with contextlib.ExitStack() as stack:
         source: Path | str = feed.folder
+        shown: Path | None = example
         if case.form.startswith(KAFKA):
+            shown = None
             broker = stack.enter_context(Broker(folder / "broker"))
             source = topic_of(demo_feed(shape), folder, broker, case.form.removeprefix(KAFKA))
         cluster = stack.enter_context(
@@ -171,7 +173,7 @@ def run_case(case: Case, shape: FeedShape, folder: Path, patience: float) -> Fin
         )
         killer, saver = Killer(cluster, feed, 0, case.task_managers), Saver(cluster, feed, 0)
         with stream_command(
-            cluster, folder, path, source, None if source != feed.folder else example, parallelism=case.parallelism, checkpointing_ms=10_000,
+            cluster, folder, path, source, shown, parallelism=case.parallelism, checkpointing_ms=10_000,
             every=1.0, resume=["--plan", str(plan)] if case.shards > 1 else [],
         ) as (process, watch):  # fmt: skip
             ended = follow(process, watch, folder, None, killer, saver, patience)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import apache_beam as beam
+import fastavro
 import pytest
 
-from kanonflow.pipelines.feeds.polled_source import Chunk
+from kanonflow.pipelines.feeds.polled_source import Chunk, ReadPolled
 from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share, shares
+from kanonflow.pipelines.kafka.address import kafka_source_address
 from kanonflow.pipelines.kafka.input import shared_by
 from kanonflow.pipelines.kafka.progress import begins_of, decode_position, going_on, joined
 from kanonflow.pipelines.kafka.source import KafkaReader, KafkaSource
+from kanonflow.pipelines.runs.anonymize_files import connect, kanonymize
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.sinks.sinks import make_output_directories
+from tests.flink.topic_runs import json_value
 from tests.kafka.person_rows import MINUTE_MS, NOON_MS, Clock, Rows, ids, json_row, read_all, source_of
 from tests.kafka.topics import Topics, wait_for
+from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
 pytestmark = pytest.mark.cluster
 
@@ -108,6 +116,41 @@ def test_readers_give_together_what_one_gives(topics: Topics) -> None:
             for number in owned:
                 order = [who for who in alone.who if int(who[1:]) // 100 == number]
                 assert [who for who in rows.who if int(who[1:]) // 100 == number] == order
+
+
+def test_windows_are_those_of_one_reader(topics: Topics, tmp_path: Path) -> None:
+    """The whole job over a recorded topic, its end and the file of it: every window has the same rows."""
+    topic = topics.create(partitions=3)
+    rows = hourly(4, 60, 40)
+    for partition in range(3):
+        topics.write(topic, map(json_value, rows[partition::3]), partition)
+    policy = feed_policy(max_delay="1h")
+    address = kafka_source_address(f"kafka://{topics.bootstrap}/{topic}?format=json&until=end")
+    windows, ends = [], []
+    for readers in (1, 2, 3):
+        output = tmp_path / str(readers)
+        make_output_directories(str(output), policy)
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            connect(
+                pipeline,
+                ReadPolled(KafkaSource(address, bound_feed(policy)), 0, readers=readers),
+                kanonymize(bound_feed(policy), SECRET, watermark_waits=True),
+                bound_feed(policy),
+                str(output),
+                streaming=True,
+            )
+        ends.append(going_on((output / "restricted" / "ended").read_bytes()))
+        released = {}
+        for path in (output / "release").glob("*.avro"):
+            with path.open("rb") as file:
+                references = sorted(
+                    str(each["reference"]) for each in fastavro.reader(file) if isinstance(each, dict)
+                )
+            released[path.name] = references
+        windows.append(released)
+    assert len(windows[0]) >= 4
+    assert windows[0] == windows[1] == windows[2]
+    assert ends[0] == ends[1] == ends[2]
 
 
 SCRIPT: list[tuple[int, dict[int, int]]] = [
