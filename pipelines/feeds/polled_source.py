@@ -27,10 +27,10 @@ from apache_beam.typehints.decorators import no_annotations
 from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
 
-from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share, element_of, share_of, shares
 from kanonflow.pipelines.run_records.refused_state import FEED_GONE, RefusedState
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.begin_once import BeginOnce
+from kanonflow.transforms.reader_shares import WHOLE, Share, element_of, share_of, shares
 from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.reader_shares import WHOLE, Share
 
 
 class PartitionProgress(NamedTuple):

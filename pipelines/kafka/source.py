@@ -17,7 +17,6 @@ import numpy as np
 
 from kanonflow.pipelines.feeds.csv_files import BrokenRow
 from kanonflow.pipelines.feeds.polled_source import Chunk, FeedGoneError
-from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share
 from kanonflow.pipelines.feeds.row_lines import MessageOrigins
 from kanonflow.pipelines.kafka.address import Begin, KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.beginning import beginning
@@ -46,6 +45,7 @@ from kanonflow.pipelines.kafka.progress import (
 from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.reader_shares import WHOLE, Share
 from kanonflow.transforms.rows.elements import RawBatch, arrivals, arrived_at, to_ipc
 from kanonflow.transforms.rows.event_times import event_times, newest_credible
 from kanonflow.transforms.rows.row_origins import RowOrigin, told

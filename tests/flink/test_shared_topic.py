@@ -32,7 +32,11 @@ def hours(first: int, last: int) -> list[Row]:
 def readers_of(run: StreamRun) -> list[tuple[str, int]]:
     """Of each parallel instance of the step that reads: its TaskManager, and how many rows it has read."""
     job = run.job_id()
-    (vertex,) = (each["id"] for each in run.cluster.get(f"/jobs/{job}")["vertices"] if "Poll" in each["name"])
+    (vertex,) = (
+        each["id"]
+        for each in run.cluster.get(f"/jobs/{job}")["vertices"]
+        if each["name"].endswith("{Read, KAnonymize}")
+    )
     found = []
     for task in run.cluster.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]:
         path = f"/jobs/{job}/vertices/{vertex}/subtasks/{task['subtask']}/metrics"

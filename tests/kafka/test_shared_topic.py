@@ -11,13 +11,13 @@ import fastavro
 import pytest
 
 from kanonflow.pipelines.feeds.polled_source import Chunk, ReadPolled
-from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share, shares
 from kanonflow.pipelines.kafka.address import kafka_source_address
 from kanonflow.pipelines.kafka.input import shared_by
 from kanonflow.pipelines.kafka.progress import begins_of, decode_position, going_on, joined
 from kanonflow.pipelines.kafka.source import KafkaReader, KafkaSource
 from kanonflow.pipelines.runs.anonymize_files import connect, kanonymize
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.reader_shares import WHOLE, Share, shares
 from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.flink.topic_runs import json_value
 from tests.kafka.person_rows import MINUTE_MS, NOON_MS, Clock, Rows, ids, json_row, read_all, source_of

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share
 from kanonflow.pipelines.kafka.progress import (
     Part,
     PartitionProgress,
@@ -20,6 +19,7 @@ from kanonflow.pipelines.kafka.progress import (
     reached,
 )
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.reader_shares import WHOLE, Share
 
 
 @dataclass

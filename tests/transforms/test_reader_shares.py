@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kanonflow.pipelines.feeds.polled_source import Chunk, _OpenReaders
-from kanonflow.pipelines.feeds.reader_shares import WHOLE, Share, element_of, share_of, shares
+from kanonflow.transforms.reader_shares import WHOLE, Share, element_of, share_of, shares
 from kanonflow.transforms.shards.key_groups import key_group, worker_of
 
 
