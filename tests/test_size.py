@@ -198,6 +198,7 @@ LINES = {
             43_510,
             "payload is measured on rows of all over the files; drawings without an engine or a process",
         ),
+        (43_910, "several readers share a topic, with the time of one and one end"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -227,6 +228,7 @@ LINES = {
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
         (19_335, "cells of payload on fixed public grids"),
         (19_355, "a measure says what it may be of more rows"),
+        (19_425, "elements that spread the readers of a feed over Flink's workers"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -302,6 +304,7 @@ CODE = [
     (63_110, "what is looked at before a run is read once; who waits by a file is not parted from his kind"),
     (63_480, "payload on fixed public grids, with its audit"),
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
+    (63_890, "several readers share a topic, with the time of one and one end"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
