@@ -135,7 +135,8 @@ def topic_of(table: pa.Table, folder: Path, broker: Broker, readers: str) -> str
     schema = fastavro.parse_schema(transaction_schema())
     servers = {"bootstrap.servers": broker.bootstrap, "log_level": 2}
     made = confluent_kafka.admin.NewTopic(TOPIC, PARTITIONS, replication_factor=1)
-    confluent_kafka.admin.AdminClient(servers).create_topics([made])[TOPIC].result()
+    admin = confluent_kafka.admin.AdminClient(servers)
+    admin.create_topics([made])[TOPIC].result()
     producer = confluent_kafka.Producer(servers | {"linger.ms": 50, "enable.idempotence": True})
     for number, row in enumerate(row for batch in table.to_batches(10_000) for row in batch.to_pylist()):
         value = io.BytesIO()

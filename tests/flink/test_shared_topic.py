@@ -13,6 +13,7 @@ import pytest
 from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.cli import main
 from kanonflow.pipelines.commands.verify_topics import verify
+from kanonflow.pipelines.runs.feed_end import stop_file
 from tests.flink.stream_runs import StreamRun, policy_text, wait_for
 from tests.flink.topic_runs import json_value
 from tests.kafka.topics import Topics
@@ -47,6 +48,13 @@ def readers_of(run: StreamRun) -> list[tuple[str, int]]:
     return found
 
 
+def ends_of(run: StreamRun) -> dict[str, int]:
+    """The offset that each partition of the topic ended at."""
+    ended = json.loads((run.output / "restricted" / "ended").read_text())
+    assert "part" not in ended
+    return {number: at[0] for number, at in ended["partitions"].items()}
+
+
 def rows_read(run: StreamRun, all_of_them: int) -> list[int]:
     """What each instance has read, once Flink says that all is; its figures come late."""
     wait_for(lambda: sum(rows for _, rows in readers_of(run)) >= all_of_them, "figures")
@@ -65,13 +73,6 @@ def test_readers_on_two_machines(
         for partition in range(PARTITIONS):
             topics.write(topic, map(json_value, hours(first, last)[partition::PARTITIONS]), partition)
 
-    def stopped(run: StreamRun) -> dict[str, int]:
-        assert main(["stop", str(run.output), "--quiet"]) == 0
-        assert run.wait() == 0, run.said()
-        ended = json.loads((run.output / "restricted" / "ended").read_text())
-        assert "part" not in ended
-        return {number: at[0] for number, at in ended["partitions"].items()}
-
     first = StreamRun(cluster, tmp_path / "first", policy_text=policy_text(max_delay="2h"), source=source)
     runs.append(first)
     send(0, 2)
@@ -86,7 +87,9 @@ def test_readers_on_two_machines(
     first.reaches(START + 2 * HOUR)
     assert sorted(rows_read(first, len(hours(2, 3)))) == [0] * (PARTITIONS - 1) + [len(hours(2, 3))]
     rows = len(hours(0, 3)) // PARTITIONS
-    assert stopped(first) == {str(number): rows for number in range(PARTITIONS)}
+    assert main(["stop", str(first.output), "--quiet"]) == 0
+    assert first.wait() == 0, first.said()
+    assert ends_of(first) == {str(number): rows for number in range(PARTITIONS)}
 
     second = StreamRun(cluster, tmp_path / "second", policy_text=policy_text(max_delay="2h"), source=source)
     shutil.copy(first.secret, second.secret)
@@ -100,7 +103,7 @@ def test_readers_on_two_machines(
     savepoint = second.stop_with_savepoint()
     second.wait()
     send(5, 6)
-    second.start("--resume", f"--savepoint_path={savepoint}", checkpointing_ms=60_000, parallelism=2)
+    second.start("--resume", f"--savepoint_path={savepoint}", checkpointing_ms=600_000, parallelism=2)
     # From here on three partitions are silent, and time goes on before there is a checkpoint.
     last = hours(6, HOURS)
 
@@ -112,8 +115,9 @@ def test_readers_on_two_machines(
     wait_for(reached, "silent partitions")
     assert second.completed() == 0
     topics.write(topic, map(json_value, last), 0)
-    ends = stopped(second)
-    assert sum(ends.values()) == len(FEED)
+    Path(stop_file(str(second.output))).touch()
+    second.end_with_checkpoints()
+    assert sum(ends_of(second).values()) == len(FEED)
     out: collections.Counter[str] = collections.Counter()
     for run in (first, second):
         out.update([*run.released(), *(reference for reference, _ in run.rejected())])
