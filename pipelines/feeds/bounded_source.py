@@ -7,6 +7,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from kanonflow.pipelines.feeds.csv_files import PLAIN
+from kanonflow.pipelines.feeds.file_splits import FileSplit, file_splits
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.text_form import CsvForm
@@ -18,7 +19,7 @@ from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 class ReadBatches(beam.PTransform):
     """PBegin -> PCollection[RawBatch]: all rows of the files, with only the columns asked for.
 
-    One file is read by one worker, from its beginning; files are spread over workers. attributes: as of ``read_csv``.
+    Files are spread over workers, large ones in splits. attributes: as of ``read_csv``.
     Counters: ``rows_read`` (broken rows included), ``read_microseconds``.
     """
 
@@ -39,12 +40,13 @@ class ReadBatches(beam.PTransform):
         return (
             pbegin
             | "Files" >> beam.Create(self._files, reshuffle=False)  # InputFile
+            | "Split" >> beam.FlatMap(file_splits, self._form)  # FileSplit
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(_ReadFile(self._columns, self._form, self._attributes))  # RawBatch
+            | "Read" >> beam.ParDo(_ReadSplit(self._columns, self._form, self._attributes))  # RawBatch
         )
 
 
-class _ReadFile(beam.DoFn):
+class _ReadSplit(beam.DoFn):
     def __init__(self, columns: tuple[str, ...], form: CsvForm, attributes: tuple[str, ...]) -> None:
         super().__init__()
         self._columns = columns
@@ -53,8 +55,8 @@ class _ReadFile(beam.DoFn):
         self._rows_read = Metrics.counter(NAMESPACE, "rows_read")
         self._microseconds = Metrics.counter(NAMESPACE, "read_microseconds")
 
-    def process(self, file: InputFile) -> Iterable[RawBatch]:
-        batches = read_batches(file, self._columns, self._form, self._attributes)
+    def process(self, split: FileSplit) -> Iterable[RawBatch]:
+        batches = read_batches(split.file, self._columns, self._form, self._attributes, split.part)
         while True:
             # Around next() only: between two batches the steps fused to this one are at work.
             begin = time.perf_counter()

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.feeds.csv_files import csv_header, open_text
+from kanonflow.pipelines.feeds.file_parts import BEGINNING, Cut
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.rows.row_origins import RowOrigin
@@ -31,14 +32,15 @@ _UNREADABLE = (OSError, EOFError, zlib.error, gzip.BadGzipFile, InputError)
 class CsvLines:
     """The lines of a CSV file by the numbers of its complete rows: those with as many values as the header, from 0.
 
-    form: how the file is written, its delimiter included.
-    Goes forward as it is asked, and from the beginning again where it is asked for an earlier row. It keeps no line.
+    form: how the file is written, its delimiter included. begin: a cut of ``csv_cuts``, behind which rows are counted.
+    Goes forward as it is asked, and from there again where it is asked for an earlier row. It keeps no line.
     A copy (pickled) begins anew. What is a row stands in schemas/text_inputs.py.
     """
 
-    def __init__(self, path: str, form: CsvForm) -> None:
+    def __init__(self, path: str, form: CsvForm, begin: Cut = BEGINNING) -> None:
         self._path = path
         self._form = form
+        self._begin = begin
         self._rows: Iterator[tuple[int, int, bytes]] = iter(())
         self._next: int | None = None
         self._header: str | None = None
@@ -77,6 +79,9 @@ class CsvLines:
             lines = _logical_lines(stream, self._form)
             _, header = next(lines)
             width = self._width(header)
+            if self._begin.at:
+                stream.seek(self._begin.at)
+                lines = _logical_lines(stream, self._form, self._begin.lines)
             for line, row in lines:
                 values = _values(row, self._form)[0] if quote and quote in row else row.count(mark) + 1
                 if values == width:
@@ -90,19 +95,19 @@ class CsvLines:
         return len(csv_header(self._path, self._form).columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CsvLines) and (self._path, self._form) == (other._path, other._form)
+        return isinstance(other, CsvLines) and self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
-        return hash((self._path, self._form))
+        return hash(self.__reduce__())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CsvLines, (self._path, self._form)
+        return CsvLines, (self._path, self._form, self._begin)
 
 
 @dataclass(frozen=True)
 class CsvOrigins:
-    """Of a batch of a CSV file. source: the file's name. first: complete rows before the batch. gone: places of those
-    that are in the file and not in the batch, counted with them, ascending."""
+    """Of a batch of a CSV file. source: the file's name. first: complete rows of ``lines`` before the batch. gone:
+    places of those that are in the file and not in the batch, counted with them, ascending."""
 
     source: str
     lines: CsvLines
@@ -193,10 +198,12 @@ def lines_by_number(path: str, form: CsvForm, wanted: Collection[int]) -> tuple[
         raise InputError(f"{path}: the compressed file is damaged or cut off") from None
 
 
-def _logical_lines(stream: BinaryIO, form: CsvForm) -> Iterator[tuple[int, bytes]]:
-    """Rows, the header first, with the number of the line that each begins on, from 1. Empty lines are none."""
+def _logical_lines(stream: BinaryIO, form: CsvForm, before: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Rows, the header first, with the number of the line that each begins on, from 1. Empty lines are none.
+
+    before: lines of the file before them."""
     row, began, quote = b"", 0, form.quote.encode()
-    for number, line in enumerate(_physical_lines(stream), 1):
+    for number, line in enumerate(_physical_lines(stream, before), before + 1):
         if not row:
             if not quote or quote not in line:
                 if line not in _EMPTY:
@@ -211,9 +218,9 @@ def _logical_lines(stream: BinaryIO, form: CsvForm) -> Iterator[tuple[int, bytes
         yield began, row
 
 
-def _physical_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines with their ends (LF, CRLF or CR), without a byte order mark."""
-    rest = stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
+def _physical_lines(stream: BinaryIO, before: int) -> Iterator[bytes]:
+    """Lines with their ends (LF, CRLF or CR), without a byte order mark before the first one."""
+    rest = b"" if before else stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
     while block := stream.read(_BLOCK_BYTES):
         lines = (rest + block).splitlines(keepends=True)
         rest = lines.pop()  # it may go on, and a CR at its end may be half of a CRLF
