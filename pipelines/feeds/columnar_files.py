@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.feeds.avro_plain import plain_column, plain_schema
-from kanonflow.pipelines.feeds.file_parts import BEGINNING, WHOLE, Cut, FilePart
+from kanonflow.pipelines.feeds.file_parts import WHOLE, Cut, FilePart
 from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
@@ -271,8 +271,13 @@ def parquet_cuts(path: str, least: int, least_rows: int = ROWS_APART) -> Iterato
     """Places between batches of ``read_parquet`` at which row groups begin, or in the first rows of them.
 
     So many bytes or rows are between two; twice as many where batches do not begin with the group: the rows that
-    belong to the batch before are then read twice. Raises InputError.
+    belong to the batch before are then read twice. None where a column is a dictionary, for batches end where another
+    begins. Raises InputError.
     """
+    with _open(path) as stream:
+        kinds = [kind for field in _parquet(path, stream).schema_arrow for kind in _innermost(field.type)]
+    if any(isinstance(kind, pa.DictionaryType) for kind in kinds):
+        return
     rows, size, since = 0, 0, 0
     for number, group in enumerate(parquet_row_groups(path)):
         batches = -(-rows // ROWS_PER_BATCH)
@@ -286,23 +291,26 @@ def parquet_cuts(path: str, least: int, least_rows: int = ROWS_APART) -> Iterato
 
 def parquet_part(path: str, columns: Sequence[str], part: FilePart) -> Iterator[pa.RecordBatch]:
     """What is between cuts of ``parquet_cuts``, in the batches of the whole file. As ``read_parquet``."""
-    if part.begin == BEGINNING:
-        return part.of(read_parquet(path, columns))
+    if part == WHOLE:
+        return read_parquet(path, columns)
     groups = range(part.begin.at, len(parquet_row_groups(path)))
-    return part.of(_without_first(read_parquet(path, columns, groups), part.begin.skipped))
+    return part.of(_full_batches(read_parquet(path, columns, groups), part.begin.skipped))
 
 
-def _without_first(batches: Iterator[pa.RecordBatch], skipped: int) -> Iterator[pa.RecordBatch]:
-    """Batches without their first rows, cut again into full ones."""
-    if not skipped:
-        yield from batches
-        return
+def _full_batches(batches: Iterable[pa.RecordBatch], skipped: int) -> Iterator[pa.RecordBatch]:
+    """The rows without the first ones, cut again into batches that are full, but for the last one."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
-        if held:
-            yield pa.concat_batches([*held, batch.slice(0, skipped)])
-        held = [batch.slice(skipped)] if batch.num_rows > skipped else []
-    yield from held
+        at = min(skipped, batch.num_rows)
+        skipped -= at
+        while at < batch.num_rows:
+            held.append(batch.slice(at, ROWS_PER_BATCH - sum(each.num_rows for each in held)))
+            at += held[-1].num_rows
+            if sum(each.num_rows for each in held) == ROWS_PER_BATCH:
+                yield held[0] if len(held) == 1 else pa.concat_batches(held)
+                held = []
+    if held:
+        yield held[0] if len(held) == 1 else pa.concat_batches(held)
 
 
 def read_parquet(
