@@ -46,9 +46,12 @@ class OpenQuotes:
         self, raw: NDArray[np.uint8], at: NDArray[np.int64], following: bytes
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """The bytes before and behind each quote."""
-        behind = following[0] if following else _LINE_ENDS[0]
-        around = np.concatenate([[self._before], raw, [behind]]).astype(np.uint8)
-        return around[at], around[at + 2]
+        before, behind = raw[at - 1], raw[np.minimum(at + 1, raw.size - 1)]
+        if at[0] == 0:
+            before[0] = self._before
+        if at[-1] == raw.size - 1:
+            behind[-1] = following[0] if following else _LINE_ENDS[0]
+        return before, behind
 
     def _are_regular(
         self, data: bytes, raw: NDArray[np.uint8], at: NDArray[np.int64], following: bytes
@@ -95,8 +98,11 @@ class OpenQuotes:
 
 def line_ends(data: bytes, following: bytes = b"") -> int:
     """How many lines end in the bytes: with LF, CR, or CRLF, which may end in what follows, and then counts there."""
+    feeds = int(np.count_nonzero(np.frombuffer(data, np.uint8) == _LINE_ENDS[0]))
+    if b"\r" not in data:
+        return feeds
     parted = data.endswith(b"\r") and following.startswith(b"\n")
-    return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n") - parted
+    return feeds + data.count(b"\r") - data.count(b"\r\n") - parted
 
 
 def _has_line_end(data: bytes) -> bool:

@@ -181,6 +181,12 @@ def test_csv_that_is_odd(tmp_path: Path, small_blocks: None, data: bytes, splits
     assert same_in_splits(tmp_path / "a.csv", ["a", "b"]) == splits
 
 
+def test_a_header_that_is_written_anew(tmp_path: Path, small_blocks: None) -> None:
+    """Its quotes are followed as the reader sees them; as they stand they are another row's."""
+    (tmp_path / "a.csv").write_bytes(b'"h\n0"x,b\n' + rows_of_text(60).removeprefix(b"a,b\n"))
+    assert same_in_splits(tmp_path / "a.csv", ["b"], CsvForm(header=NUMBERED)) > 3
+
+
 ENCODED = [
     ("utf-16", "a,b\n" + "1,x\n" * 200),
     ("cp1250", "a,b\n" + "1,ž\n" * 200),
