@@ -1,19 +1,61 @@
-"""Files -> RawBatch elements, as the source of a pipeline that ends."""
+"""Files -> RawBatch elements, as the source of a pipeline that ends. Large files come in splits, for several workers."""
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
+from kanonflow.pipelines.feeds.columnar_files import avro_cuts, parquet_cuts
 from kanonflow.pipelines.feeds.csv_files import PLAIN
-from kanonflow.pipelines.feeds.file_splits import FileSplit, file_splits
-from kanonflow.pipelines.feeds.input_files import InputFile
+from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
+from kanonflow.pipelines.feeds.json_lines import json_cuts
 from kanonflow.pipelines.feeds.read_files import read_batches
+from kanonflow.pipelines.feeds.row_lines import csv_cuts
+from kanonflow.pipelines.feeds.stored_files import BEGINNING, WHOLE, Cut, FilePart
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.transforms.release.done_here import DONE_HERE
 from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
+
+SPLIT_BYTES = 64 << 20
+"""Of a file between two cuts; a smaller one is not looked at for them."""
+PARQUET_FACTOR = 16
+"""How much more a byte of Parquet may hold."""
+
+
+@dataclass(frozen=True)
+class FileSplit:
+    """What one worker reads: a file, or a part of it."""
+
+    file: InputFile
+    part: FilePart = WHOLE
+
+
+def file_splits(file: InputFile, form: CsvForm = PLAIN, least: int = SPLIT_BYTES) -> Iterator[FileSplit]:
+    """The splits of a file in its order, of at least so many bytes. They follow from the file alone.
+
+    Raises InputError: the file is damaged.
+    """
+    begin = BEGINNING
+    for cut in _cuts(file, form, least):
+        yield FileSplit(file, FilePart(begin, cut))
+        begin = cut
+    yield FileSplit(file, FilePart(begin))
+
+
+def _cuts(file: InputFile, form: CsvForm, least: int) -> Iterator[Cut]:
+    """Compressed text and workbooks have none."""
+    match file.format:
+        case FileFormat.PARQUET if file.size * PARQUET_FACTOR >= 2 * least:
+            yield from parquet_cuts(file.path, least)
+        case FileFormat.CSV if file.size >= 2 * least:
+            yield from csv_cuts(file.path, form, least)
+        case FileFormat.JSON if file.size >= 2 * least:
+            yield from json_cuts(file.path, least)
+        case FileFormat.AVRO if file.size >= 2 * least:
+            yield from avro_cuts(file.path, least)
 
 
 class ReadBatches(beam.PTransform):

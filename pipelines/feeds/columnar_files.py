@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.feeds.avro_plain import plain_column, plain_schema
-from kanonflow.pipelines.feeds.file_parts import WHOLE, Cut, FilePart
-from kanonflow.pipelines.feeds.stored_files import open_stored
+from kanonflow.pipelines.feeds.stored_files import WHOLE, Cut, FilePart, open_stored
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
 

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from kanonflow.pipelines.feeds.csv_files import TextRows, is_compressed, open_text
-from kanonflow.pipelines.feeds.file_parts import BEGINNING, WHOLE, Cut, FilePart
 from kanonflow.pipelines.feeds.message_values import JsonValues
+from kanonflow.pipelines.feeds.stored_files import BEGINNING, WHOLE, Cut, FilePart
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import spellable
 

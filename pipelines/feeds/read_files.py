@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from kanonflow.pipelines.feeds.columnar_files import parquet_part, read_avro
 from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, csv_header, read_csv
-from kanonflow.pipelines.feeds.file_parts import WHOLE, FilePart
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
 from kanonflow.pipelines.feeds.json_lines import read_json
 from kanonflow.pipelines.feeds.row_lines import CsvLines, CsvOrigins, FileOrigins, LineOrigins
+from kanonflow.pipelines.feeds.stored_files import WHOLE, FilePart
 from kanonflow.pipelines.feeds.workbooks import read_sheet
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc

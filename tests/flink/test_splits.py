@@ -13,8 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.feeds import bounded_source
-from kanonflow.pipelines.feeds.bounded_source import ReadBatches
-from kanonflow.pipelines.feeds.file_splits import file_splits
+from kanonflow.pipelines.feeds.bounded_source import ReadBatches, file_splits
 from kanonflow.pipelines.feeds.input_files import find_inputs
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,10 +18,9 @@ from apache_beam.testing.util import assert_that
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kanonflow.pipelines.feeds import bounded_source, columnar_files, csv_cuts, csv_files, json_lines
-from kanonflow.pipelines.feeds.bounded_source import ReadBatches
+from kanonflow.pipelines.feeds import bounded_source, columnar_files, csv_files, json_lines, row_lines
+from kanonflow.pipelines.feeds.bounded_source import FileSplit, ReadBatches, file_splits
 from kanonflow.pipelines.feeds.csv_files import PLAIN
-from kanonflow.pipelines.feeds.file_splits import FileSplit, file_splits
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, find_inputs
 from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.errors import InputError
@@ -81,7 +81,7 @@ def same_in_splits(path: Path, columns: Sequence[str], form: CsvForm = PLAIN, le
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a few rows in files of all kinds."""
-    for module in (csv_files, csv_cuts):
+    for module in (csv_files, row_lines):
         monkeypatch.setattr(module, "BLOCK_BYTES", 48)
     monkeypatch.setattr(csv_files, "_REMEMBERED_BLOCKS", 1_000)  # the reader parses so many ahead
     monkeypatch.setattr(columnar_files, "ROWS_PER_BATCH", 16)
@@ -236,10 +236,13 @@ def test_avro_in_splits(tmp_path: Path, small_blocks: None, rows_of_a_block: int
         writer.flush()
     assert same_in_splits(path, ["b", "a"]) > 2
     assert same_in_splits(path, ["a"], least=200) > 1
-    data = path.read_bytes()
-    for damaged in (data[: len(data) // 2], data[: len(data) // 2] + bytes(20) + data[len(data) // 2 + 20 :]):
+    data, cuts = path.read_bytes(), list(columnar_files.avro_cuts(str(path), 1))
+    half = len(data) // 2
+    for damaged in (data[:half], data[:half] + bytes(20) + data[half + 20 :]):
         path.write_bytes(damaged)
         assert same_in_splits(path, ["a"]) >= 1
+    path.write_bytes(data[:half] + data[half + 20 :])
+    assert same_in_splits(path, ["a"]) <= 1 + sum(cut.at <= half for cut in cuts)
 
 
 @pytest.mark.parametrize("rows_of_a_group", [1, 5, 16, 37, 64, 200])
@@ -307,3 +310,14 @@ def _in_small_splits(file: InputFile, form: CsvForm) -> list[FileSplit]:
     splits = list(file_splits(file, form, 100))
     assert (len(splits) > 3) == (file.name == "a.csv")
     return splits
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_lines_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+    """Whatever they end with, and also where a block ends between CR and LF."""
+    stream = io.BytesIO(end.join(b"%03d" % number for number in range(900)))
+    lines = csv_files._RememberedLines(stream, csv_files.CsvHeader(("a",), ","), "")
+    monkeypatch.setattr(csv_files, "_REMEMBERED_BLOCKS", 4)
+    while lines.read(7):
+        pass
+    assert lines.number_of("899") == 900
