@@ -198,6 +198,7 @@ LINES = {
             43_510,
             "payload is measured on rows of all over the files; drawings without an engine or a process",
         ),
+        (43_850, "large files are read in splits, in the batches of the whole file"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -304,6 +305,7 @@ CODE = [
     (63_480, "payload on fixed public grids, with its audit"),
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
+    (63_825, "large files are read in splits, in the batches of the whole file"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -1,4 +1,4 @@
-"""Files -> RawBatch elements, as the source of a pipeline that ends. Large files come in splits, for several workers."""
+"""Files -> RawBatch elements, as the source of a pipeline that ends. Large ones come in splits, for several workers."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
