@@ -199,6 +199,7 @@ LINES = {
             "payload is measured on rows of all over the files; drawings without an engine or a process",
         ),
         (43_910, "several readers share a topic, with the time of one and one end"),
+        (44_250, "large files are read in splits, in the batches of the whole file"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -307,6 +308,7 @@ CODE = [
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
     (63_900, "several readers share a topic, with the time of one and one end"),
+    (64_125, "large files are read in splits, in the batches of the whole file"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
