@@ -229,7 +229,7 @@ LINES = {
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
         (19_335, "cells of payload on fixed public grids"),
         (19_355, "a measure says what it may be of more rows"),
-        (19_425, "elements that spread the readers of a feed over Flink's workers"),
+        (19_445, "elements that spread the readers of a feed over Flink's workers; one firing for many keys"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -261,7 +261,7 @@ LINES = {
         (8_150, "what is no text, no date and no number in a policy or schema is told by name"),
         (8_165, "which promises go by a plan of shards, and who enters for good"),
         (
-            8_500,
+            8_510,
             "payload that tells less: grids of single cells, their rules and words, hours of the event time",
         ),
     ],
@@ -308,7 +308,7 @@ CODE = [
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
     (63_900, "several readers share a topic, with the time of one and one end"),
-    (64_125, "large files are read in splits, in the batches of the whole file"),
+    (64_140, "large files are read in splits, in the batches of the whole file"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
