@@ -70,7 +70,9 @@ def going_out(due: Due, entered: Entered, before: Before) -> GoesOut:
     out = items_before(due, before)
     if out is None or not entered.rows.num_rows:
         return GoesOut(np.ones(entered.rows.num_rows, dtype=np.bool_), out)
-    of_row, first = _items(due, entered, out.known)
+    of_row, number = _items(due, entered, out.known)
+    first = np.unique(of_row, return_index=True)[1]
+    again = number[first] > 0
     people = _sets(entered, of_row, first.size)
     names = _names(due, entered, of_row, first, out.known)
     cohorts, ends = entered.cohort[first], own_ends(entered.rows, due.bound)[first]
@@ -85,15 +87,16 @@ def going_out(due: Due, entered: Entered, before: Before) -> GoesOut:
         cohort = int(cohorts[begin])
         if cohort not in touched:
             touched[cohort] = out.of(cohort)
-        goes[own] = touched[cohort].window([people[place] for place in own.tolist()])
+        goes[own] = touched[cohort].window([people[place] for place in own.tolist()], again[own].tolist())
     new = may & ~goes
     after = out.followed_by(touched, Dropped(cohorts[new], names[new]))
     return GoesOut(goes[of_row], after)
 
 
 def _items(due: Due, entered: Entered, known: Known) -> tuple[Numbers, Numbers]:
-    """The item of each row, int64 (n,), by cohort, window, fields and number; and a row of each item, int64 (i,)."""
-    rows = entered.rows
+    """The item of each row, by cohort, window, fields and number, and that number: of the rows of one person that are
+    alike, which this is; int64 (n,) both."""
+    rows, number = entered.rows, np.zeros(entered.rows.num_rows, dtype=np.int64)
     keys = [entered.cohort, own_ends(rows, due.bound)]
     if known.purchases:
         keys += [key for name in known.of for key in sort_keys(rows.column(name))]
@@ -104,11 +107,10 @@ def _items(due: Due, entered: Entered, known: Known) -> tuple[Numbers, Numbers]:
         turn[order] = np.arange(order.size)
         order = np.lexsort((turn, alike))
         begins = np.searchsorted(alike[order], alike[order])
-        number = np.empty(order.size, dtype=np.int64)
-        number[order] = np.arange(order.size) - begins
-        keys.append(np.minimum(number, known.purchases - 1))
-    of_row = dense_ranks(keys)
-    return of_row, np.unique(of_row, return_index=True)[1]
+        # Of more than are known the reader cannot tell one from another.
+        number[order] = np.minimum(np.arange(order.size) - begins, known.purchases - 1)
+        keys.append(number)
+    return dense_ranks(keys), number
 
 
 def _sets(entered: Entered, of_row: Numbers, count: int) -> list[int]:

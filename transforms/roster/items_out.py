@@ -52,15 +52,17 @@ class CohortItems:
         for people in sorted(purchases):
             self._add_purchase(people)
 
-    def window(self, items: Sequence[int]) -> list[bool]:
+    def window(self, items: Sequence[int], again: Sequence[bool]) -> list[bool]:
         """Which rows of a window go out. items: people of each of its purchases, in their order; where no purchases are
-        known, of the window alone.
+        known, of the window alone. again: whether each is one more of the purchase before it, by those who have
+        several; it goes only with that, or who has three would show two where others show one.
 
         Time: items x intersections. What goes out counts from then on.
         """
         known, out, goes = self._known, 0, []
-        for people in items:
-            fits = self._fits(people, known.windows, known.purchases - 1)
+        for people, more in zip(items, again, strict=True):
+            fits = not more or goes[-1]
+            fits = fits and self._fits(people, known.windows, known.purchases - 1)
             fits = fits and self._fits(out | people, known.windows - 1, known.purchases)
             if fits and self._full():
                 fits = (not known.purchases or people in self.purchases) and (
