@@ -84,6 +84,10 @@ class Against:
         """How many bundles must fit what he knows, so that k are left once he takes away those of known people."""
         return k + self.known_people
 
+    def told(self, k: int) -> str:
+        """The words in one line, as releases and metrics have them."""
+        return " ".join(self.words(k))
+
     def words(self, k: int) -> tuple[str, ...]:
         """What is promised against whom, a line for each class."""
         lines = []

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from kanonflow.schemas.avro_schema import release_avro_schema
+from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy, to_mapping
+from kanonflow.transforms.rows.element_rows import text_schema
 
 
 def policy(against: Any, **head: Any) -> Policy:
@@ -108,3 +111,8 @@ def test_each_class_is_told_in_words() -> None:
     )
     made = policy(said)
     assert set(told.words(5)) <= set(made.promise.covered(made))
+    schema = release_avro_schema(bind(made, text_schema(made), text=True, source="test"), epoch=1)
+    assert schema["kanonflow"]["against"] == " ".join(told.words(5))
+    without = policy(None)
+    bound = bind(without, text_schema(without), text=True, source="test")
+    assert "against" not in release_avro_schema(bound, epoch=1)["kanonflow"]

@@ -121,7 +121,7 @@ class Lasting:
             last = solved.made.groups.last
         state = RosterState(stands.roster.head, stands.pool, last, items)
         warm = replace(before.warm, domains=dict(stands.domains), roster=state)
-        told = roster_metrics(stands.roster, state)
+        told = roster_metrics(due, stands.roster, state)
         if publication is None or solved.made is None:
             return Left(warm, None, told, stands.roster)
         told |= window_metrics(due, admitted, solved.made, publication)
