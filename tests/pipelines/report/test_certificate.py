@@ -152,7 +152,7 @@ def test_the_reader_that_a_policy_is_against_is_told(tmp_path: Path) -> None:
         "against, guaranteed: who also knows 3 windows with rows is left with 5 people or more (1/5 each)."
     )
     out = write_run(tmp_path, [each | {"against": words} for each in ninety("lasting", 4)])
-    html, page = certificate(out)
+    _, page = certificate(out)
     assert words in page.text
     assert words in (out / "restricted/report.html").read_text()
 
