@@ -28,6 +28,8 @@ from kanonflow.schemas.policy_fields import PAYLOAD, Field, PartOfTime, Role
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")
 """Of six hours each, the first from midnight on."""
+COARSER = "publish it coarser (round and top of numbers, truncate of text, as: part_of_day of times)"
+"""What may be done about payload that tells too much, for those who refuse it."""
 _NUMBERS = ("round", "bottom", "top")
 
 

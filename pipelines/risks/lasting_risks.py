@@ -54,6 +54,7 @@ from kanonflow.pipelines.terminal.lasting_lines import small_intakes, usual_inta
 from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.payload_grids import COARSER
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.readers import Reader, standard_readers
@@ -294,7 +295,7 @@ class LastingRisks:
             yield (
                 f"fields.{each.field}: {_of_rows(high.rows)} of a person name it {high.rate:.3f} of the time, limit"
                 f" {limit:.3f} ({high.attack}; {high.chance:.2f} is due): what is weak in one row is strong in many."
-                " Leave it out (role: identifier), publish it coarser, or say accept_risk: <reason>"
+                f" Leave it out (role: identifier), {COARSER}, or say accept_risk: <reason>"
             )
         if single or not refused:
             return
@@ -304,8 +305,8 @@ class LastingRisks:
         named = ", ".join(f"{each.field} ({each.guesses[-1].rate:.3f})" for each in most)
         yield (
             f"fields: {_of_rows(high.rows)} of a person, all payload fields together, name it {high.rate:.3f} of the"
-            f" time, limit {limit:.3f}; most by themselves: {named}. Leave out or coarsen these, or say accept_risk:"
-            " <reason> for them"
+            f" time, limit {limit:.3f}; most by themselves: {named}. Of these: leave it out (role: identifier),"
+            f" {COARSER}, or say accept_risk: <reason>"
         )
 
     def _refused_in_time(self) -> Iterator[str]:
@@ -314,7 +315,7 @@ class LastingRisks:
                 yield (
                     f"fields.{each.field}: {each.how} {each.value:.3f}, limit {each.limit:.3f}: it says since when a"
                     " person is there, or when within a release a row was, and few of a cohort fit that. Leave it out"
-                    " (role: identifier), publish it coarser, or say accept_risk: <reason>"
+                    f" (role: identifier), {COARSER}, or say accept_risk: <reason>"
                 )
 
 

@@ -30,6 +30,7 @@ from kanonflow.schemas.kinds.date import Days
 from kanonflow.schemas.kinds.form import Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
+from kanonflow.schemas.payload_grids import COARSER
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.value_units import to_units
 from kanonflow.transforms.risks.field_values import field_values, ranks_of
@@ -379,6 +380,6 @@ def _mistake(risk: Risk) -> str:
         )
     return (
         f"fields.{risk.field}: {risk.measure} {risk.value:.3f}, limit {risk.limit:.3f} ({risk.how}): "
-        f"{_MEANING[risk.measure]}. Leave it out (role: identifier), publish it generalized (role: quasi), or say "
-        "accept_risk: <reason>"
+        f"{_MEANING[risk.measure]}. Leave it out (role: identifier), publish it generalized (role: quasi), {COARSER}, "
+        "or say accept_risk: <reason>"
     )

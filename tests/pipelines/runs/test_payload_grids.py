@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import apache_beam as beam
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that
+from openpyxl import Workbook
 
 from kanonflow.pipelines.cli import main
 from kanonflow.pipelines.own_pipelines.anonymize_rows import AnonymizeRows
@@ -65,6 +69,17 @@ def lines(days: range) -> list[tuple[str, ...]]:
     return found
 
 
+LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+AVRO = {
+    "type": "record",
+    "name": "row",
+    "fields": [
+        {"name": name, "type": kind}
+        for name, kind in zip(HEAD, ("string", LOCAL, "int", "double", "string"), strict=True)
+    ],
+}
+
+
 def written(folder: Path, days: range, kind: str) -> Path:
     """The rows as a file."""
     rows = lines(days)
@@ -72,7 +87,26 @@ def written(folder: Path, days: range, kind: str) -> Path:
     if kind == "csv":
         path.write_text("\n".join(map(",".join, [HEAD, *rows])) + "\n")
         return path
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(dict(zip(HEAD, row, strict=True))) + "\n" for row in rows))
+        return path
+    if kind == "xlsx":
+        book = Workbook()
+        for row in [HEAD, *rows]:
+            book.active.append(row)
+        book.save(path)
+        return path
     who, when, age, amount, mcc = map(list, zip(*rows, strict=True))
+    if kind == "avro":
+        spelled = [
+            list(map(datetime.fromisoformat, when)),
+            list(map(int, age)),
+            [round(float(each), 2) for each in amount],
+        ]
+        records = [dict(zip(HEAD, row, strict=True)) for row in zip(who, *spelled, mcc, strict=True)]
+        with path.open("wb") as file:
+            fastavro.writer(file, AVRO, records)
+        return path
     columns = {
         "who": who,
         "when": pa.array(when).cast(pa.timestamp("us")),
@@ -135,8 +169,10 @@ class Place:
         return ["--policy", str(self.folder / "policy.yaml"), "--input", str(source)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize(
+    ("protection", "kind"),
+    [*product(PROTECTIONS, ["csv", "parquet"]), *product(["window"], ["avro", "jsonl", "xlsx"])],
+)
 def test_released_payload_is_on_its_grid_and_passes_the_audit(
     tmp_path: Path, protection: str, kind: str
 ) -> None:
@@ -238,3 +274,18 @@ def test_rejected_rows_are_told_by_the_audit(tmp_path: Path) -> None:
     assert told["p1"] == ("too_few_peers", None, "10.00")
     assert told["p3"][:2] == ("bad_value", "when")
     assert told["p4"] == ("bad_value", "amount", "much")
+
+
+def test_shards_take_payload_on_its_grid(tmp_path: Path) -> None:
+    """A plan of people, and rows that go by it."""
+    place, days = Place(tmp_path, "lasting"), range(1, DAYS + 1)
+    people = "\n".join(f"p{who},{18 + who}" for who in range(PEOPLE))
+    (tmp_path / "people.csv").write_text(f"who,age\n{people}\n")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(policy.read_text() + "people: people.csv\n")
+    source, plan = written(tmp_path, days, "parquet"), str(tmp_path / "plan.json")
+    flags = ["--policy", str(policy), "--input", str(source), "--shards", "2", "--accept-small"]
+    assert main(["plan", *flags, "--output", plan]) == 0
+    assert place.run(source, "out", "--plan", plan) == 0
+    assert place.verify(source, "out") == 0
+    assert cells(place.rows("out")) == due(days)

@@ -237,9 +237,11 @@ def test_policy_check_refuses_and_names_field_figure_and_limit(
     out, err = capsys.readouterr()
     assert "number" in out
     assert "REFUSED" in out
-    for words in ("fields.number: order 1.000, limit 0.950", "accept_risk: <reason>", "role: identifier"):
+    ways = ("role: identifier", "publish it coarser (round and top of numbers", "accept_risk: <reason>")
+    for words in ("fields.number: order 1.000, limit 0.950", *ways):
         assert words in err
     assert "p17" not in out + err
+    assert check(tmp_path, "{role: insensitive, as: long, round: 10000}") == 0
 
 
 def test_policy_check_takes_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
