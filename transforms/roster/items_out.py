@@ -59,7 +59,8 @@ class CohortItems:
 
         Time: items x intersections. What goes out counts from then on.
         """
-        known, out, goes = self._known, 0, []
+        known, out = self._known, 0
+        goes: list[bool] = []
         for people, more in zip(items, again, strict=True):
             fits = not more or goes[-1]
             fits = fits and self._fits(people, known.windows, known.purchases - 1)
