@@ -84,7 +84,7 @@ class Against:
         """How many bundles must fit what he knows, so that k are left once he takes away those of known people."""
         return k + self.known_people
 
-    def told(self, k: int) -> str:
+    def in_a_line(self, k: int) -> str:
         """The words in one line, as releases and metrics have them."""
         return " ".join(self.words(k))
 

@@ -337,7 +337,7 @@ class Lasting(Rows):
                 rows_followed=followed.rows,
                 people_followed=followed.people,
                 counted_loosely=told.loose,
-                left_to=None if against is None or not told.known else against.guaranteed.name,
+                left_to=None if against is None or not told.left_enough else against.guaranteed.name,
             )
         return figures, told.ground
 

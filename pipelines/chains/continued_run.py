@@ -113,7 +113,7 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
         if policy.event_id is None
         else [policy.event_id.name, _spelled(bound.column(policy.event_id.name))],
         "cohort_size": size,
-        **({} if (known := known_of(policy)) is None else {"against": [*known[:3], list(known.of)]}),
+        **({} if (reader := known_of(policy)) is None else {"against": [*reader[:3], list(reader.of)]}),
         **type_on_record(bound),
     }
 

@@ -49,11 +49,11 @@ def items_before(due: Due, before: Before) -> ItemsOut | None:
 
     Raises PolicyError: people are in cohorts of which it was not counted, or for another reader.
     """
-    known, out = known_of(due.policy), roster_state(before, due).items
-    if known is None or (out is not None and out.known == known):
-        return None if known is None else out
+    reader, out = known_of(due.policy), roster_state(before, due).items
+    if reader is None or (out is not None and out.reader == reader):
+        return None if reader is None else out
     if out is None and before.roster.head.people == 0:
-        return ItemsOut(known)
+        return ItemsOut(reader)
     raise PolicyError(
         [
             "against: the cohorts here were begun without it, or with another; what is out already was not counted for"
@@ -70,11 +70,11 @@ def going_out(due: Due, entered: Entered, before: Before) -> GoesOut:
     out = items_before(due, before)
     if out is None or not entered.rows.num_rows:
         return GoesOut(np.ones(entered.rows.num_rows, dtype=np.bool_), out)
-    of_row, number = _items(due, entered, out.known)
+    of_row, number = _items(due, entered, out.reader)
     first = np.unique(of_row, return_index=True)[1]
     again = number[first] > 0
     people = _sets(entered, of_row, first.size)
-    names = _names(due, entered, of_row, first, out.known)
+    names = _names(due, entered, of_row, first, out.reader)
     cohorts, ends = entered.cohort[first], own_ends(entered.rows, due.bound)[first]
     gone = set(zip(out.dropped.cohort.tolist(), out.dropped.item.tolist(), strict=True))
     named = zip(cohorts.tolist(), names.tolist(), strict=True)
@@ -93,13 +93,13 @@ def going_out(due: Due, entered: Entered, before: Before) -> GoesOut:
     return GoesOut(goes[of_row], after)
 
 
-def _items(due: Due, entered: Entered, known: Known) -> tuple[Numbers, Numbers]:
+def _items(due: Due, entered: Entered, reader: Known) -> tuple[Numbers, Numbers]:
     """The item of each row, by cohort, window, fields and number, and that number: of the rows of one person that are
     alike, which this is; int64 (n,) both."""
     rows, number = entered.rows, np.zeros(entered.rows.num_rows, dtype=np.int64)
     keys = [entered.cohort, own_ends(rows, due.bound)]
-    if known.purchases:
-        keys += [key for name in known.of for key in sort_keys(rows.column(name))]
+    if reader.purchases:
+        keys += [key for name in reader.of for key in sort_keys(rows.column(name))]
         alike = dense_ranks([*keys, entered.person])
         # Which of a person's rows is the first hangs on nothing that is a person's.
         order = blind_order(rows, due.bound, due.secret)
@@ -108,7 +108,7 @@ def _items(due: Due, entered: Entered, known: Known) -> tuple[Numbers, Numbers]:
         order = np.lexsort((turn, alike))
         begins = np.searchsorted(alike[order], alike[order])
         # Of more than are known the reader cannot tell one from another.
-        number[order] = np.minimum(np.arange(order.size) - begins, known.purchases - 1)
+        number[order] = np.minimum(np.arange(order.size) - begins, reader.purchases - 1)
         keys.append(number)
     return dense_ranks(keys), number
 
@@ -137,10 +137,10 @@ def _places_of(entered: Entered) -> Numbers:
     return np.searchsorted(entered.out.roster.people, entered.digests[entered.person])
 
 
-def _names(due: Due, entered: Entered, of_row: Numbers, first: Numbers, known: Known) -> NDArray[np.uint64]:
+def _names(due: Due, entered: Entered, of_row: Numbers, first: Numbers, reader: Known) -> NDArray[np.uint64]:
     """A keyed digest of each item but for its cohort, whose number may change. first: a row of each."""
     one = entered.rows.take(pa.array(first))
     ends = own_ends(one, due.bound).tolist()
-    cells = [render_text(whole(one.column(name))).to_pylist() for name in known.of if known.purchases]
+    cells = [render_text(whole(one.column(name))).to_pylist() for name in reader.of if reader.purchases]
     texts = [" ".join([str(end), *map(repr, own)]) for end, *own in zip(ends, *cells, strict=True)]
     return person_digests(texts, due.secret.lasting.derive("partition", "items"))

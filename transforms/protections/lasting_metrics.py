@@ -43,7 +43,7 @@ def roster_metrics(due: Due, roster: Roster, state: RosterState) -> dict[str, An
     against = due.policy.against
     return {
         "epoch": epoch_text(roster.head.epoch),
-        "against": None if against is None else against.told(due.policy.k),
+        "against": None if against is None else against.in_a_line(due.policy.k),
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),

@@ -40,12 +40,12 @@ class Known(NamedTuple):
 class CohortItems:
     """The items of one cohort that are out. windows, purchases: sets of people, each once."""
 
-    def __init__(self, known: Known, windows: Iterable[int] = (), purchases: Iterable[int] = ()) -> None:
-        self._known = known
+    def __init__(self, reader: Known, windows: Iterable[int] = (), purchases: Iterable[int] = ()) -> None:
+        self._reader = reader
         self.windows: set[int] = set()
         self.purchases: set[int] = set()
         # Meetings of up to a windows and b purchases. -1, everybody, is what no item leaves.
-        reach = [(a, b) for a in range(known.windows + 1) for b in range(known.purchases + 1)]
+        reach = [(a, b) for a in range(reader.windows + 1) for b in range(reader.purchases + 1)]
         self._meets: dict[tuple[int, int], set[int]] = {each: {-1} for each in reach}
         for people in sorted(windows):
             self._add_window(people)
@@ -59,15 +59,15 @@ class CohortItems:
 
         Time: items x intersections. What goes out counts from then on.
         """
-        known, out = self._known, 0
+        reader, out = self._reader, 0
         goes: list[bool] = []
         for people, more in zip(items, again, strict=True):
             fits = not more or goes[-1]
-            fits = fits and self._fits(people, known.windows, known.purchases - 1)
-            fits = fits and self._fits(out | people, known.windows - 1, known.purchases)
+            fits = fits and self._fits(people, reader.windows, reader.purchases - 1)
+            fits = fits and self._fits(out | people, reader.windows - 1, reader.purchases)
             if fits and self._full():
-                fits = (not known.purchases or people in self.purchases) and (
-                    not known.windows or out | people in self.windows
+                fits = (not reader.purchases or people in self.purchases) and (
+                    not reader.windows or out | people in self.windows
                 )
             goes.append(fits)
             if fits:
@@ -82,13 +82,13 @@ class CohortItems:
         if windows < 0 or purchases < 0:
             return True
         shared = (people & meet for meet in self._meets[windows, purchases])
-        return all(own == 0 or own.bit_count() >= self._known.least for own in shared)
+        return all(own == 0 or own.bit_count() >= self._reader.least for own in shared)
 
     def _full(self) -> bool:
         return max(map(len, self._meets.values())) > MOST_MEETS
 
     def _add_window(self, people: int) -> None:
-        if not self._known.windows or people in self.windows:
+        if not self._reader.windows or people in self.windows:
             return
         self.windows.add(people)
         for (a, b), meets in sorted(self._meets.items(), reverse=True):
@@ -96,7 +96,7 @@ class CohortItems:
                 meets |= {people & meet for meet in self._meets[a - 1, b]} - {0}
 
     def _add_purchase(self, people: int) -> None:
-        if not self._known.purchases or people in self.purchases:
+        if not self._reader.purchases or people in self.purchases:
             return
         self.purchases.add(people)
         for (a, b), meets in sorted(self._meets.items(), reverse=True):
@@ -119,19 +119,19 @@ def _nothing_dropped() -> Dropped:
 class ItemsOut:
     """What a partition keeps of items. windows, purchases: of each cohort that has some, different sets of people."""
 
-    known: Known
+    reader: Known
     windows: dict[int, frozenset[int]] = field(default_factory=dict)
     purchases: dict[int, frozenset[int]] = field(default_factory=dict)
     dropped: Dropped = field(default_factory=_nothing_dropped)
 
     def of(self, cohort: int) -> CohortItems:
         """Those of a cohort, to go on from."""
-        return CohortItems(self.known, self.windows.get(cohort, ()), self.purchases.get(cohort, ()))
+        return CohortItems(self.reader, self.windows.get(cohort, ()), self.purchases.get(cohort, ()))
 
     def followed_by(self, cohorts: dict[int, CohortItems], dropped: Dropped) -> ItemsOut:
         """With the cohorts as they are now, and what was dropped besides."""
         return ItemsOut(
-            self.known,
+            self.reader,
             self.windows | {number: frozenset(each.windows) for number, each in cohorts.items()},
             self.purchases | {number: frozenset(each.purchases) for number, each in cohorts.items()},
             Dropped(*(np.concatenate(both) for both in zip(self.dropped, dropped, strict=True))),
@@ -140,16 +140,16 @@ class ItemsOut:
     def numbered(self, number: NDArray[np.int64]) -> ItemsOut:
         """Those of some cohorts, under other numbers. number: int64 (c,), of each cohort; -1: it is left out."""
 
-        def kept(sets: dict[int, frozenset[int]]) -> dict[int, frozenset[int]]:
+        def some(sets: dict[int, frozenset[int]]) -> dict[int, frozenset[int]]:
             return {int(number[cohort]): own for cohort, own in sets.items() if number[cohort] >= 0}
 
         own = number[self.dropped.cohort]
         dropped = Dropped(own[own >= 0], self.dropped.item[own >= 0])
-        return ItemsOut(self.known, kept(self.windows), kept(self.purchases), dropped)
+        return ItemsOut(self.reader, some(self.windows), some(self.purchases), dropped)
 
     def content(self) -> Content:
         """As parts of a state. Inverse of ``read_items``."""
-        meta: dict[str, Any] = {"known": list(self.known), "version": VERSION}
+        meta: dict[str, Any] = {"known": list(self.reader), "version": VERSION}
         parts = {
             "dropped_cohort": self.dropped.cohort.astype("<i8").tobytes(),
             "dropped_item": self.dropped.item.astype("<u8").tobytes(),
@@ -171,8 +171,8 @@ def read_items(parts: UnreadParts, meta: dict[str, Any]) -> ItemsOut:
     if dropped.cohort.size != dropped.item.size:
         raise ValueError("what was dropped has not a cohort each")
     windows, purchases, least, of = meta["known"]
-    known = Known(windows, purchases, least, tuple(of))
-    return ItemsOut(known, _sets(parts, meta, "windows"), _sets(parts, meta, "purchases"), dropped)
+    reader = Known(windows, purchases, least, tuple(of))
+    return ItemsOut(reader, _sets(parts, meta, "windows"), _sets(parts, meta, "purchases"), dropped)
 
 
 def _sets(parts: UnreadParts, meta: dict[str, Any], name: str) -> dict[int, frozenset[int]]:

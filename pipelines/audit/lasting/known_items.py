@@ -24,9 +24,9 @@ _MOST = 300_000
 
 
 def judge_against(
-    ground: LastingGround, payloads: Payloads, known: np.ndarray, findings: Findings, *, waiting: bool
+    ground: LastingGround, payloads: Payloads, fields: np.ndarray, findings: Findings, *, waiting: bool
 ) -> bool:
-    """Whether it was judged, all of it. known: int (n, f), codes of the fields of ``known_purchases`` of each record.
+    """Whether it was judged, all of it. fields: int (n, f), codes of the fields of ``known_purchases`` of each record.
 
     waiting: the run goes on. Time: rows, and of each cohort the different intersections of its items.
     """
@@ -39,7 +39,7 @@ def judge_against(
     person = _places(ground)[person]
     windows = np.column_stack([cohort, ground.end[record]])
     sets = [_sets(windows, person, sure, cohort, against.windows > 0)]
-    bought = np.column_stack([windows, known[record]])
+    bought = np.column_stack([windows, fields[record]])
     # One by one, how many of such rows everybody has.
     turn = _turns(np.column_stack([bought, person]), sure)
     sets += [
@@ -94,9 +94,9 @@ def _sets(
     items: np.ndarray, person: np.ndarray, sure: np.ndarray, cohort: np.ndarray, wanted: bool
 ) -> dict[int, set[Pair]]:
     """Of each cohort, who has each item."""
-    found: dict[int, set[Pair]] = defaultdict(set)
+    sets: dict[int, set[Pair]] = defaultdict(set)
     if not wanted or not len(items):
-        return found
+        return sets
     _, number, _ = group_rows(items)
     owner = np.zeros(int(number.max()) + 1, np.int64)
     owner[number] = cohort
@@ -105,8 +105,8 @@ def _sets(
         has[item][0] |= certain << who
         has[item][1] |= 1 << who
     for cohort_of, each in zip(owner.tolist(), has, strict=True):
-        found[cohort_of].add((each[0], each[1]))
-    return found
+        sets[cohort_of].add((each[0], each[1]))
+    return sets
 
 
 def _left(windows: Iterable[Pair], many: int, purchases: Iterable[Pair], few: int) -> int | None:

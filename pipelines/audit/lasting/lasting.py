@@ -78,8 +78,8 @@ class LastingEvidence:
 
     segments: None: they cannot be judged. metrics: by release. rows: all n of the input, without digests.
     digest_of_code: uint64, by code of the individual, None: no key was given. individual: int32 (n,), codes.
-    payload: int32 (n, p), codes. known: int32 (n, f), those that ``against`` says may be known of a row. stays: bool
-    (n,), not rejected. partition_of: the number of each release's partition, as rows are numbered.
+    payload: int32 (n, p), codes. known_fields: int32 (n, f), what ``against`` says may be known. stays: bool (n,), not
+    rejected. partition_of: the number of each release's partition, as rows are numbered.
     bounded: the run read files to their end, so that all rows of a window were there when it was released.
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
@@ -96,7 +96,7 @@ class LastingEvidence:
     digest_of_code: np.ndarray | None
     individual: np.ndarray
     payload: np.ndarray
-    known: np.ndarray
+    known_fields: np.ndarray
     stays: np.ndarray
     partition_of: Sequence[int]
     bounded: bool
@@ -117,7 +117,7 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given. loose: releases whose people were counted between two bounds. known: ``against`` was judged."""
+    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -125,7 +125,7 @@ class LastingFigures:
     followed: Followed | None = None
     ground: LastingGround | None = None
     loose: int = 0
-    known: bool = False
+    left_enough: bool = False
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -221,7 +221,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = replace(ground, person=person)
     followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
-    known = judge_against(ground, _payloads(evidence), evidence.known, findings, waiting=waiting)
+    left_enough = judge_against(ground, _payloads(evidence), evidence.known_fields, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(
@@ -230,7 +230,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         followed=followed,
         ground=ground,
         loose=loose,
-        known=known,
+        left_enough=left_enough,
     )
 
 

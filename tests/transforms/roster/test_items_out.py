@@ -131,5 +131,9 @@ def test_cohorts_take_their_items_along_under_other_numbers() -> None:
         Dropped(np.array([0, 2]), np.array([5, 6], dtype=np.uint64)),
     )
     part = again(state).numbered(np.array([-1, -1, 0]))
-    assert (part.known, part.windows, part.purchases) == (known, {0: frozenset({7, 12})}, {0: frozenset({3})})
+    assert (part.reader, part.windows, part.purchases) == (
+        known,
+        {0: frozenset({7, 12})},
+        {0: frozenset({3})},
+    )
     assert [each.tolist() for each in part.dropped] == [[0], [6]]
