@@ -124,11 +124,16 @@ class Hierarchy:
     def leaf_codes(self, texts: pa.StringArray) -> NDArray[np.int32]:
         """The place of each value among the leaves, int32 (n,); -1 for a null and for a value without a leaf. O(n)."""
         import numpy as np
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        places = pc.index_in(texts, value_set=pa.array(self.leaves, pa.string()))
+        places = pc.index_in(texts, value_set=self._leaf_texts)
         return np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int32)
+
+    @cached_property
+    def _leaf_texts(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(self.leaves, pa.string())
 
     @cached_property
     def _row_of(self) -> dict[str, tuple[str, ...]]:

@@ -156,11 +156,19 @@ class DrivenPartitions(_Watermark):
         clock: Callable[[], float] = time.monotonic,
         matching_records: bool = False,
         job_start: int | None = None,
+        at_end: bool = False,
     ) -> None:
         self.bound = bound
         self.secret = secret
         self.step = SolveWindows(
-            bound, secret, 1, matching_records, published=published, clock=clock, job_start=job_start
+            bound,
+            secret,
+            1,
+            matching_records,
+            published=published,
+            clock=clock,
+            job_start=job_start,
+            at_end=at_end,
         )
         # Loading kernels means solving something: once a shape and process.
         shape = (protection_of(bound.policy).shape, bool(bound.policy.ruled))

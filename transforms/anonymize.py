@@ -286,6 +286,7 @@ class KAnonymize(BuiltFor):
                 chain=self._chain,
                 most_state=most_state_bytes(type(records.pipeline.runner).__name__),
                 compressed=not in_process(records.pipeline),
+                at_end=records.is_bounded and in_process(records.pipeline),
                 job_start=self._job_start,
                 first=self._first_windows(),
                 earliest=self._plan is not None,

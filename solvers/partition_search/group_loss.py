@@ -239,7 +239,7 @@ def group_fields(
     """
     u = labels.size
     count = max(int(labels.max(initial=-1)) + 1, groups) + SPARE
-    empty = np.setdiff1d(np.arange(count), labels)[::-1]
+    empty = np.flatnonzero(np.bincount(labels[labels >= 0], minlength=count) == 0)[::-1]
     # ``move`` takes one off for each group that gets its first member.
     free = np.zeros(count, dtype=np.int32)
     free[: empty.size] = empty

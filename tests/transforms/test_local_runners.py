@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.prism_runner import PrismRunner
+from apache_beam.testing import test_stream as stepped
 
 from kanonflow.pipelines.options.options import OptionsError, parse, run_options
 from kanonflow.transforms import anonymize
@@ -37,6 +40,37 @@ def test_a_runner_that_is_named_is_not(runner: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RunnerWarning)
         apply(runner)
+
+
+class _Steps(PipelineVisitor):
+    """What a pipeline's stateful step is."""
+
+    def __init__(self) -> None:
+        self.found: list[SolveWindows] = []
+
+    def visit_transform(self, transform_node: Any) -> None:
+        step = getattr(transform_node.transform, "fn", None)
+        if isinstance(step, SolveWindows):
+            self.found.append(step)
+
+
+@pytest.mark.parametrize(
+    ("runner", "feed", "at_end"),
+    [
+        ("FnApiRunner", beam.Create([]), True),
+        ("BundleBasedDirectRunner", stepped.TestStream(), False),
+        ("FlinkRunner", beam.Create([]), False),
+    ],
+)
+def test_a_feed_that_ends_is_released_at_its_end_in_this_process_alone(
+    runner: str, feed: beam.PTransform, at_end: bool
+) -> None:
+    """Elsewhere a bundle that does all of it would hold up checkpoints, and be done again as a whole."""
+    pipeline, steps = beam.Pipeline(runner=runner), _Steps()
+    _ = pipeline | feed | KAnonymize(feed_policy(), SECRET)
+    pipeline.visit(steps)
+    (step,) = steps.found
+    assert step.partition_step().at_end is at_end
 
 
 class HandedOverError(BaseException):

@@ -21,7 +21,9 @@ Timer:
 Between two calls: every row that came is in exactly one bag, in ``WarmState.waiting``, or has left by an output; bag n
 mod 16 holds batches of window n only if n is in ``clock.pending`` or ``clock.late``, or is the one before
 ``clock.opened`` and ``clock.closing`` says so; the timer is armed at ``PartitionStep.fires_at``. ``process`` writes to
-a bag and never reads one. A firing does one action per due time and re-arms.
+a bag and never reads one. A firing does what is due by the time that the timer was set to and re-arms: of a stream as a
+rule one action, for nobody tells a step how far the watermark is; of a feed that ends, in this process, all there is
+(``PartitionStep.at_end``), without a bundle for each window.
 
 A retry sees the state as it was, so it repeats the same releases under the same slots: release numbers are state, and
 a window that is released in parts (``release_parts``) is cut the same way again, a number for each part. The secret's
@@ -152,6 +154,7 @@ class _HeldInCells:
     ) -> None:
         self._key = key
         self._look = look
+        self._state: WarmState | None = None
         self._warm = warm
         self._segments = segments
         self._bags = bags
@@ -165,7 +168,21 @@ class _HeldInCells:
         return roster
 
     def warm(self) -> WarmState:
-        return self._warm.read()
+        if self._state is None:
+            self._state = self._warm.read()
+        return self._state
+
+    def follow(self, after: StateAfter) -> None:
+        """Write what a step leaves, but for the clock."""
+        for segment in after.segments:
+            self._segments.add(segment)
+        if after.roster is not None:
+            self._rosters.keep(self._key, after.roster)
+        if after.warm is None:
+            self._warm.clear()
+        else:
+            self._warm.write(after.warm)
+        self._state = after.warm
 
     def take(self, windows: tuple[int, ...], *, late_only: bool) -> pa.Table | None:
         rows = self._bags.take(windows, late_only=late_only)
@@ -188,7 +205,7 @@ class SolveWindows(beam.DoFn):
     most_state: bytes of a value of state.
     job_start: which start of a stream's job it is; None: it is no stream's.
     first: measures the payload of the first windows; None: somebody has measured a sample.
-    earliest, compressed: as of ``PartitionStep``.
+    earliest, compressed, at_end: as of ``PartitionStep``.
     """
 
     CLOCK = ReadModifyWriteStateSpec("clock", BytesCoder())
@@ -218,9 +235,10 @@ class SolveWindows(beam.DoFn):
         first: FirstWindows | None = None,
         earliest: bool = False,
         compressed: bool = True,
+        at_end: bool = False,
     ) -> None:
         self._bound = bound
-        self._earliest, self._compressed = earliest, compressed
+        self._earliest, self._compressed, self._at_end = earliest, compressed, at_end
         self._first = first
         self._source = secret
         self._threads = threads
@@ -271,6 +289,7 @@ class SolveWindows(beam.DoFn):
             self._chain,
             compressed=self._compressed,
             earliest=self._earliest,
+            at_end=self._at_end,
         )
 
     @with_cells(bags=Bags, warm=WarmCells)
@@ -342,28 +361,30 @@ class SolveWindows(beam.DoFn):
         bags: Bags,
         warm: WarmCells,
     ) -> Iterator[Any]:
-        """Do what is due, once, and arm the timer for what comes next."""
+        """Do all that is due by the time that the timer was set to, and arm it for what comes next."""
         clock = PartitionClock.from_bytes(clock_state.read())
-        action = self._step.due(clock)
-        if action is None:
+        fired = self._step.fires_at(clock)
+        if fired is None:
             return
         self._meet(key, clock)
         held = _HeldInCells(key, warm, segments, bags, self._rosters, self._look)
-        for made in self._step.act(key, action, clock, held):
-            if isinstance(made, WindowResult):
-                # Before it goes out: a runner that writes at once would publish what it cannot go on from.
-                size = self._sizes.check(key, made.warm, warm.writes(made.warm))
-                weighed = made._replace(metrics={**made.metrics, "state_bytes": size})
-                yield from self._emit(key, weighed, action)
-            elif isinstance(made, CarriedState):
-                self._carried_out.inc(made.rows)
-                yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)
-            else:
-                for segment in made.segments:
-                    segments.add(segment)
-                if made.roster is not None:
-                    self._rosters.keep(key, made.roster)
-                self._keep(made, clock_state, warm, due)
+        while (at := self._step.fires_at(clock)) is not None and at <= fired:
+            action = self._step.due(clock)
+            assert action is not None
+            for made in self._step.act(key, action, clock, held):
+                if isinstance(made, WindowResult):
+                    # Before it goes out: a runner that writes at once would publish what it cannot go on from.
+                    size = self._sizes.check(key, made.warm, warm.writes(made.warm))
+                    weighed = made._replace(metrics={**made.metrics, "state_bytes": size})
+                    yield from self._emit(key, weighed, action)
+                elif isinstance(made, CarriedState):
+                    self._carried_out.inc(made.rows)
+                    yield beam.pvalue.TaggedOutput(CARRIED_TAG, made)
+                else:
+                    held.follow(made)
+                    clock = made.clock
+        clock_state.write(clock.to_bytes())
+        self._arm(due, clock, None)
 
     def _meet(self, key: bytes, clock: PartitionClock) -> None:
         """Look once at what a partition has published, before anything of it is solved. Raises OlderStateError."""
@@ -399,15 +420,6 @@ class SolveWindows(beam.DoFn):
                 yield beam.pvalue.TaggedOutput(output.tag, beam.window.TimestampedValue(output.value, stamp))
             else:
                 yield beam.window.TimestampedValue(output, stamp)
-
-    def _keep(self, after: StateAfter, clock_state: Any, warm: WarmCells, due: Any) -> None:
-        """Write the state that a step leaves, and arm the timer."""
-        if after.warm is None:
-            warm.clear()
-        else:
-            warm.write(after.warm)
-        clock_state.write(after.clock.to_bytes())
-        self._arm(due, after.clock, None)
 
     def _arm(self, due: Any, clock: PartitionClock, before: PartitionClock | None) -> None:
         at = self._step.fires_at(clock)

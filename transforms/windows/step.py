@@ -148,6 +148,7 @@ class PartitionStep:
     chain: the run among those that continue each other; None: it hands nothing on.
     compressed: compress the rows of releases: they leave the process.
     earliest: freeze people with the values of their first window: with a plan of shards, which goes by them.
+    at_end: nothing is done before the feed has ended, and then all of it, in order.
     """
 
     bound: BoundPolicy
@@ -161,6 +162,7 @@ class PartitionStep:
     chain: Chain | None = None
     compressed: bool = True
     earliest: bool = False
+    at_end: bool = False
 
     @cached_property
     def protection(self) -> Protection[Any, Any]:
@@ -245,7 +247,8 @@ class PartitionStep:
 
     def fires_at(self, clock: PartitionClock) -> int | None:
         """When that is due, in ms of event time."""
-        return fires_at(self.due(clock), self.bound.policy)
+        at = fires_at(self.due(clock), self.bound.policy)
+        return END_OF_TIME_MS if self.at_end and at is not None else at
 
     @property
     def place(self) -> int:

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 class CellWrites(NamedTuple):
     """What a state writes. pool: None: it is as it stands. added: entries of event ids. anew: what a bag holds from now
-    on, by bag.
+    on, by bag. entries: all that count then. next: the number of the one after them.
 
     sizes: bytes of the values, by what is in them. total: of the state, with what it does not write.
     """
@@ -57,6 +57,8 @@ class CellWrites(NamedTuple):
     pool: bytes | None
     added: tuple[Entry, ...]
     anew: dict[int, tuple[Entry, ...]]
+    entries: list[Entry]
+    next: int
     sizes: dict[str, int]
     total: int
 
@@ -90,17 +92,24 @@ class WarmCells:
         return self._planned[1]
 
     def write(self, after: WarmState) -> None:
-        """Write a state in the place of what was read, once."""
+        """Write a state in the place of what was read or written last."""
         plan = self.writes(after)
+        self._planned = None
         self._warm.write(plan.warm)
         if plan.pool is not None:
             self._pool.write(plan.pool)
+            self._pool_data = plan.pool
         for index, entries in plan.anew.items():
             self._bags[index].clear()
             for entry in entries:
                 self._bags[index].add(entry.to_bytes())
+            self._lying[index] = sum(entry.digests.size for entry in entries)
         for entry in plan.added:
             self._bags[entry.number % EVENT_BAGS].add(entry.to_bytes())
+            self._lying[entry.number % EVENT_BAGS] += entry.digests.size
+        self._entries, self._next = plan.entries, plan.next
+        if after.roster is not None:
+            self._pool_read = after.roster.pool
 
     def clear(self) -> None:
         """Drop the state."""
@@ -153,6 +162,8 @@ class WarmCells:
             pool,
             tuple(entry for entry in added if entry.number % EVENT_BAGS not in anew),
             anew,
+            entries,
+            behind,
             sizes,
             total,
         )

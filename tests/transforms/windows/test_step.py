@@ -103,6 +103,43 @@ def test_the_step_alone_does_what_the_dofn_does(shape: str) -> None:
         every_turn_was_taken(driven, forgotten)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_due_at_a_feeds_end_goes_in_one_firing_as_it_would_in_many(shape: str) -> None:
+    """Each partition's outputs, state and sizes of state are those of a firing a window, in their order."""
+    bound = bound_feed(small_policy(shape, events=True))
+    rows = [row for _, part in feed(5 if shape == "lasting" else 2) for row in part]
+    many, one = (
+        DrivenPartitions(bound, SECRET, clock=lambda: 0.0, at_end=at_end) for at_end in (False, True)
+    )
+    for each in (many, one):
+        each.send(rows)
+        each.advance(START + 100 * HOUR)
+    assert (many.firings > 3 * len(many.cells), one.released) == (True, [])
+    for each in (many, one):
+        each.finish()
+    assert one.firings == len(one.cells) == len(TOWNS)
+    assert outputs_by_partition(one) == outputs_by_partition(many)
+    for key, cells in one.cells.items():
+        other = many.cells[key]
+        assert cells.clock.value == other.clock.value
+        assert cells.state().to_bytes() == other.state().to_bytes()
+        assert [bag.values for bag in cells.events] == [bag.values for bag in other.events]
+        assert cells.roster.values == other.roster.values
+
+
+def outputs_by_partition(driven: DrivenPartitions) -> dict[str, Any]:
+    """Releases, metrics and rejected rows, each partition's in the order in which they came."""
+    found: dict[str, list[Any]] = {}
+    whose = {record["release_id"]: record["partition"] for record in driven.metrics}
+    for release in driven.released:
+        found.setdefault(whose[release.release_id], []).append(release)
+    for record in driven.metrics:
+        found.setdefault(record["partition"], []).append(record)
+    for rejected in driven.rejected:
+        found.setdefault(whose[rejected.name], []).append(rejected)
+    return found
+
+
 def every_lasting_turn_was_taken(driven: DrivenPartitions, forgotten: set[bytes]) -> None:
     """Nothing is forgotten, late rows join or are refused, and somebody entered because rows had to leave."""
     assert not forgotten
