@@ -200,6 +200,7 @@ LINES = {
         ),
         (43_910, "several readers share a topic, with the time of one and one end"),
         (44_250, "large files are read in splits, in the batches of the whole file"),
+        (44_410, "the audit tries what leaves too few people to a reader who knows more"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -229,7 +230,8 @@ LINES = {
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
         (19_335, "cells of payload on fixed public grids"),
         (19_355, "a measure says what it may be of more rows"),
-        (19_445, "elements that spread the readers of a feed over Flink's workers; one firing for many keys"),
+        (19_425, "elements that spread the readers of a feed over Flink's workers"),
+        (19_820, "rows go out only if a reader who knows more is left with k people"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -261,9 +263,10 @@ LINES = {
         (8_150, "what is no text, no date and no number in a policy or schema is told by name"),
         (8_165, "which promises go by a plan of shards, and who enters for good"),
         (
-            8_510,
+            8_500,
             "payload that tells less: grids of single cells, their rules and words, hours of the event time",
         ),
+        (8_755, "a policy says against which reader, in clauses of two classes"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -308,7 +311,8 @@ CODE = [
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
     (63_900, "several readers share a topic, with the time of one and one end"),
-    (64_140, "large files are read in splits, in the batches of the whole file"),
+    (64_125, "large files are read in splits, in the batches of the whole file"),
+    (64_700, "k people are left to a reader who knows more, with the audit of it"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
