@@ -104,7 +104,9 @@ def test_event_ids_are_not_handed_on_and_files_are_known_all_the_same(
 ) -> None:
     """Sorted anew, a file is known by its rows as it is without event ids; of one that has others beside them it is said."""
     policy = nights.place / "policy.yaml"
-    policy.write_text(policy.read_text().replace("ref: {role: insensitive, accept_risk: made up}", "ref: event_id"))
+    policy.write_text(
+        policy.read_text().replace("ref: {role: insensitive, accept_risk: made up}", "ref: event_id")
+    )
     assert nights.anonymize("1.csv", "out1") == 0
     capsys.readouterr()
     head, *rows = (nights.place / "in" / "1.csv").read_text().splitlines()
@@ -112,7 +114,9 @@ def test_event_ids_are_not_handed_on_and_files_are_known_all_the_same(
     assert nights.anonymize("sorted.csv", "out2", "--continue", "@out1") == 2
     assert "have read the input already: sorted.csv (then 1.csv)" in capsys.readouterr().err
     assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
-    assert "Event ids are not handed on here, and only whole files are known as read" in capsys.readouterr().err
+    assert (
+        "Event ids are not handed on here, and only whole files are known as read" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("flag", [["--individual-type", "string"], ["--people-changed"]])
