@@ -34,8 +34,8 @@ _BY_WHOLE_FILES = (
 
 
 def by_whole_files(policy: Policy) -> str:
-    """What to tell of rows that a chain would not know; "": it knows them by their event ids, which only runs of cohorts
-    that last hand on."""
+    """What to tell of rows that a chain would not know; "": it knows them by their event ids, which only runs of
+    cohorts that last hand on."""
     if policy.event_id is None:
         return _BY_WHOLE_FILES.format("Without an event_id in the policy")
     return "" if policy.promise.epochs else _BY_WHOLE_FILES.format("Event ids are not handed on here, and")

@@ -102,7 +102,7 @@ def test_what_was_read_is_refused(nights: Nights, capsys: pytest.CaptureFixture[
 def test_event_ids_are_not_handed_on_and_files_are_known_all_the_same(
     nights: Nights, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Sorted anew, a file is known by its rows as it is without event ids; of one that has others beside them it is said."""
+    """Sorted anew, a file is known by its rows as it is without event ids; of other files it is said."""
     policy = nights.place / "policy.yaml"
     policy.write_text(
         policy.read_text().replace("ref: {role: insensitive, accept_risk: made up}", "ref: event_id")
