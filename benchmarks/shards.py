@@ -9,7 +9,7 @@ own sample among them; the trial's come on top, once a plan. Loss: GCP of everyb
 rows drawn for people (Poisson, mean 2.5, of lognormal means, sigma .9, which know nothing of the attributes); each
 shard merges its cohorts that have rows until groups have 5 active people, cold, at the default evaluations a row.
 Loss: a row each, mean of ``--windows`` windows; the same windows for all. Most: people of the largest shard by those
-of an even one. One seed, one thread. A ratio below 1: shards lose less.
+of an even one. One seed (``--seed``), one thread. A ratio below 1: shards lose less.
 
 Demo: customers of the demo feed's generator; of ``rows`` each is one. Adult: ten shards. Cube: four independent
 uniform columns, where there is nothing to cut at. Rivals of the plan are measured on at most ``--most-rivals``
@@ -80,6 +80,7 @@ class Course(NamedTuple):
     windows: list[NDArray[np.int64]]
     policy: Policy
     budget: Budget
+    seed: int = SEED
 
 
 class Figures(NamedTuple):
@@ -102,7 +103,9 @@ def founded(course: Course, parts: Parts) -> NDArray[np.int64]:
     cohorts = np.full(course.table.records, -1, dtype=np.int64)
     for part in parts:
         if part.size >= K:
-            own = put_together(rows_of(course.table, part), course.policy, K, course.budget, SEED, 1)[0]
+            own = put_together(rows_of(course.table, part), course.policy, K, course.budget, course.seed, 1)[
+                0
+            ]
             cohorts[part] = own + cohorts.max() + 1
     return cohorts
 
@@ -126,7 +129,9 @@ def merged(course: Course, cohorts: NDArray[np.int64], parts: Parts) -> float:
             table = replace(rows_of(course.table, own), individuals=at)
             of_cohort = np.bincount(at, weights=rows[own]).astype(np.int64)
             active = np.bincount(at, weights=rows[own] > 0).astype(np.int64)
-            lost += merge_cohorts(MergeTask(table, of_cohort, active, K, SEED)).loss * int(of_cohort.sum())
+            lost += merge_cohorts(MergeTask(table, of_cohort, active, K, course.seed)).loss * int(
+                of_cohort.sum()
+            )
         losses.append(lost / int(rows.sum()))
     return float(np.mean(losses))
 
@@ -170,13 +175,13 @@ def add_shards(
     for piece, own in whole.items():
         add(1, piece, own, None, everybody)
     for shards in counts:
-        tried = tried_cut(course.table, course.policy, shards, seed=SEED, threads=1)
+        tried = tried_cut(course.table, course.policy, shards, seed=course.seed, threads=1)
         parts = split_by(tried.cut.piece_of(course.table), tried.cut.pieces)
         told = tried.losses[tried.name] / tried.whole
         add(shards, f"plan: {tried.name}", lived(course, parts), told, parts)
         for rival in rivals:
             if rival == "hash":
-                parts = np.array_split(np.random.default_rng(SEED).permutation(people), shards)
+                parts = np.array_split(np.random.default_rng(course.seed).permutation(people), shards)
             else:
                 parts = cut_near(course.table, -(-people // shards), K, distinct=False)
             add(shards, rival, lived(course, parts), None, parts)
@@ -241,7 +246,7 @@ def add_newcomers(table: ResultTable, course: Course, counts: Sequence[int]) -> 
         for shards in counts:
             for plan in ("old",) if here is course else ("old", "new"):
                 made_of = rows_of(here.table, known) if plan == "old" else here.table
-                cut = tried_cut(made_of, course.policy, shards, seed=SEED, threads=1).cut
+                cut = tried_cut(made_of, course.policy, shards, seed=course.seed, threads=1).cut
                 piece = cut.piece_of(here.table)
                 parts = [part[np.isin(part, newcomers)] for part in split_by(piece, cut.pieces)]
                 loss = entered(here, lots, parts)
@@ -265,6 +270,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--newcomers", type=int, default=100_000, help="people of whom a fifth comes; 0: none"
     )
+    parser.add_argument(
+        "--seed", type=int, default=SEED, help="of plans and searches; people and windows stay"
+    )
     parser.add_argument("--note", default="", help="a sentence on the circumstances, for the results")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
@@ -282,7 +290,8 @@ def main(argv: list[str] | None = None) -> int:
         except MissingDataError as missing:
             findings.skipped.append(str(missing))
             continue
-        course = Course(table, windows_of(table.records, arguments.windows), policy, budget)
+        windows = windows_of(table.records, arguments.windows)
+        course = Course(table, windows, policy, budget, arguments.seed)
         # Loads the kernels.
         lived(course._replace(budget=Budget(1.0)), [np.arange(min(table.records, 2_000))])
         if name == "rows":

@@ -15,6 +15,10 @@ old graph and the cold start, as the product does. Ratio: evaluations cold / war
 cold search's budget. CPU seconds are of whole solves, neighbours and starts included: an evaluation of a removal takes
 several times as long as one of the search. End: loss warm / cold when both have the cold search's evaluations. Targets:
 at least 3 times fewer at 90%, 10 times at 98%, for Adult and mixed; the duplicate-heavy data is reported only.
+
+Classes (``cohort: window``): the same, with closed classes and the default budget for both; the cheapest of the cold
+start, all old classes and those of them that are cheap is searched. Means of the seeds; taken: how often it was not
+the cold one.
 """
 
 from __future__ import annotations
@@ -43,9 +47,10 @@ from benchmarks.result_files import Findings, add_result_arguments, environment,
 from benchmarks.stopwatch import timed
 from benchmarks.timed_budgets import measured_pace
 from kanonflow.solvers.problem.budget import Budget
-from kanonflow.solvers.problem.last_window import WarmGraph
+from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
+from kanonflow.solvers.shapes.classes import solve_classes
 from kanonflow.solvers.shapes.graphs import solve_graph
 from kanonflow.transforms.columns.encode import encode
 
@@ -55,6 +60,7 @@ SECONDS = 0.3
 SHARES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.33, 0.4, 0.5, 0.7, 1.0)
 # share of records kept -> evaluations saved at least
 TARGETS = {0.9: 3.0, 0.98: 10.0}
+REPLACED = (0.0, 0.02, 0.05, 0.1, 0.3)
 MIXED = "mixed"
 
 
@@ -96,11 +102,7 @@ def pools() -> Iterator[tuple[str, Table | str]]:
 
 def measure(table: Table, kept: float, seed: int) -> Measured:
     """One replacement of records."""
-    generator = np.random.default_rng(seed)
-    records = generator.permutation(table.records)
-    old, fresh = np.sort(records[:ROWS]), records[ROWS:]
-    stay = np.sort(generator.permutation(old)[: round(kept * ROWS)])
-    new = np.sort(np.concatenate([stay, fresh[: ROWS - stay.size]]))
+    old, new, _ = replaced(table, kept, np.random.default_rng(seed))
     graph = solve_graph(Task(part(table, old), K, budget=Budget(), seed=seed), untie=False).graph
     members = old[graph.members]
     place = np.searchsorted(new, members)
@@ -129,11 +131,42 @@ def measure(table: Table, kept: float, seed: int) -> Measured:
     )
 
 
+class Windows(NamedTuple):
+    """records, ascending: of the old window, of the new one; place: of each of the new one in the old, -1: new."""
+
+    old: NDArray[np.int64]
+    new: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+
+def replaced(table: Table, kept: float, generator: np.random.Generator) -> Windows:
+    """Two windows of ``ROWS`` records, of which they share so many."""
+    records = generator.permutation(table.records)
+    old, fresh = np.sort(records[:ROWS]), records[ROWS:]
+    stay = np.sort(generator.permutation(old)[: round(kept * ROWS)])
+    new = np.sort(np.concatenate([stay, fresh[: ROWS - stay.size]]))
+    place = np.searchsorted(old, new)
+    here = old[np.minimum(place, ROWS - 1)] == new
+    return Windows(old, new, np.where(here, place, -1))
+
+
+def classes_of(table: Table, kept: float, seed: int) -> tuple[float, ...]:
+    """Losses of one replacement: cold start, warm start, both ends; and whether the warm one was taken."""
+    windows = replaced(table, kept, np.random.default_rng(seed))
+    before = solve_classes(Task(part(table, windows.old), K, budget=Budget(), seed=seed, shape="classes"))
+    labels = np.where(windows.place < 0, -1, before.partition.labels[windows.place]).astype(np.int64)
+    task = Task(part(table, windows.new), K, budget=Budget(), seed=seed + 100, shape="classes")
+    cold, warm = solve_classes(task), solve_classes(replace(task, warm=WarmClasses(labels)))
+    begun = np.nan if warm.warm_loss is None else warm.warm_loss
+    return cold.start_loss, begun, cold.loss, warm.loss, float(warm.start == "warm")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(
         description="Evaluations that a warm start saves when records are replaced."
     )
+    parser.add_argument("--classes", action="store_true", help="only the table of classes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
@@ -143,9 +176,19 @@ def main(argv: list[str] | None = None) -> int:
                "CPU s cold", "CPU s warm", "end"]  # fmt: skip
     runs = findings.table("Evaluations to the loss of a cold search after 0.3 s", columns)
     targets = findings.table("Targets, the median of the seeds", ["data", "kept", "ratio", "at least", "met"])
+    ends = ["data", "replaced", "cold start", "old classes", "cold", "warm", "ratio", "taken"]
+    classes = findings.table("Classes", ends)
     for name, table in pools():
         if isinstance(table, str):
             findings.skipped.append(table)
+            continue
+        for share in REPLACED:
+            tried = np.array([classes_of(table, 1 - share, seed) for seed in arguments.seeds])
+            start, begun_with, cold, warm, taken = tried.mean(axis=0).tolist()
+            ratio = float((tried[:, 3] / tried[:, 2]).mean())
+            classes.rows.append((name, share, start, begun_with, cold, warm, ratio, taken))
+            print(classes.rows[-1], flush=True)
+        if arguments.classes:
             continue
         for kept, goal in TARGETS.items():
             ratios = []

@@ -233,6 +233,7 @@ LINES = {
         (19_950, "a cut of people by a tree, that can be written and places new people"),
         (19_970, "cuts by cells alone and by tests alone, to be tried beside both"),
         (20_010, "a cut by a tree that parts no equal people, for rows"),
+        (20_020, "old classes are a start as a whole, too"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -302,6 +303,7 @@ CODE = [
     (63_110, "what is looked at before a run is read once; who waits by a file is not parted from his kind"),
     (63_480, "payload on fixed public grids, with its audit"),
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
+    (63_600, "old classes are a start as a whole, too"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

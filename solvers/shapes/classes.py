@@ -239,19 +239,22 @@ class _Begun:
 
 
 def _warm_or(problem: _Problem, cold: _Begun) -> _Begun:
-    """The cold start, or the last window's classes where they cost no more."""
+    """The cold start, or the last window's classes where they cost no more: all of them, or those that are cheap."""
     warm = problem.task.warm
     if not isinstance(warm, WarmClasses):
         return cold
     people, before = problem.people, problem.state(cold.labels)
-    labels, stay = warm_labels(
-        people, problem.loss, problem.tour, problem.task.k, warm, before, problem.rules
-    )
-    losses = total_loss(people, problem.state(labels)), total_loss(people, before)
-    # Where nobody stays, what goes on from the old classes is a start like any other, and was asked for by nobody.
-    if losses[0] <= losses[1] and stay.any():
-        return _Begun(labels, "warm", *losses, float(stay.mean()))
-    return _Begun(cold.labels, cold.start, *losses, 0.0)
+    cold_loss = total_loss(people, before)
+    tried = [
+        _Begun(labels, "warm", total_loss(people, problem.state(labels)), cold_loss, float(stay.mean()))
+        for labels, stay in warm_labels(
+            people, problem.loss, problem.tour, problem.task.k, warm, before, problem.rules
+        )
+    ]
+    best = min((begun.warm_loss or 0.0 for begun in tried), default=None)
+    if best is None or best > cold_loss:
+        return replace(cold, warm_loss=best, cold_loss=cold_loss, warm_kept=0.0)
+    return next(begun for begun in tried if begun.warm_loss == best)
 
 
 def _searched(problem: _Problem, labels: NDArray[np.int32], effort: Effort) -> Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,15 @@ def _grouped_afresh(
     return labels
 
 
+def _without_the_last(old: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The classes with so many members at most: the last ones by number look for another."""
+    order = np.lexsort([np.arange(old.size), old])
+    begins = np.searchsorted(old[order], old[order])
+    kept = old.copy()
+    kept[order[(np.arange(old.size) - begins >= most) & (old[order] >= 0)]] = -1
+    return kept
+
+
 def warm_labels(
     people: Individuals,
     loss: ClassLoss,
@@ -45,10 +55,11 @@ def warm_labels(
     warm: WarmClasses,
     cold: Any,
     rules: ValueRules | None,
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Labels int32 (u,) that go on from the old classes, and who is still in one of them, bool (u,).
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
+    """Beginnings that go on from the old classes: labels int32 (u,), and who is still in one of them, bool (u,).
 
-    An old class is taken over while k of it are here, and while it costs its members no more than the cold classes do.
+    The first takes over every old class while k of it are here: with the same people, what was in hand. The second only
+    those that cost their members no more than the cold classes do.
     cold: the state of those, of ``loss``.
     O(u d + l-greedy of the others).
     """
@@ -56,15 +67,19 @@ def warm_labels(
     # One count more than there are labels, so that -1 has one to read when nobody returned.
     present = np.bincount(old[old >= 0], minlength=int(old.max(initial=-1)) + 2)
     old[(old >= 0) & (present[old] < k)] = -1
-    # A class of more than 3k has no room for moves; its last members by number look for another.
-    order = np.lexsort([np.arange(old.size), old])
-    begins = np.searchsorted(old[order], old[order])
-    old[order[(np.arange(old.size) - begins >= 3 * k) & (old[order] >= 0)]] = -1
-    if (old >= 0).any():
-        _, dense = np.unique(old, return_inverse=True)
-        labels = (dense - int((old < 0).any())).astype(np.int32)
-        kept = loss.state(people, labels, k, rules)
-        saved = people.rows * (_row_losses(people, cold) - _row_losses(people, kept))
-        worth = np.bincount(labels[labels >= 0], weights=saved[labels >= 0])
-        old[(labels >= 0) & (worth[labels] < 0.0)] = -1
-    return _grouped_afresh(people, tour, k, old), old >= 0
+    if not (old >= 0).any():
+        return
+    # Rules for sensitive values are made for classes of 6k, and newcomers join them.
+    whole = old if rules is None else _without_the_last(old, 3 * k)
+    yield _grouped_afresh(people, tour, k, whole), whole >= 0
+    # A class of more than 3k has no room for moves.
+    old = _without_the_last(old, 3 * k)
+    _, dense = np.unique(old, return_inverse=True)
+    labels = (dense - int((old < 0).any())).astype(np.int32)
+    kept = loss.state(people, labels, k, rules)
+    saved = people.rows * (_row_losses(people, cold) - _row_losses(people, kept))
+    worth = np.bincount(labels[labels >= 0], weights=saved[labels >= 0])
+    dear = (labels >= 0) & (worth[labels] < 0.0)
+    if dear.any() and not np.array_equal(dear, labels >= 0):
+        old[dear] = -1
+        yield _grouped_afresh(people, tour, k, old), old >= 0

@@ -54,7 +54,7 @@ def test_a_release_of_a_partition_that_nobody_is_in_has_none() -> None:
     evidence = Evidence(
         **{
             **dict.fromkeys(Evidence.__dataclass_fields__),
-            "bound": SimpleNamespace(policy=SimpleNamespace(partition_by=("land",)), input_columns=("land",)),
+            "bound": SimpleNamespace(policy=SimpleNamespace(partition_by=("land",)), place=("land",).index),
             "records": np.array([[4], [7], [4]], np.int32),
             "released": SimpleNamespace(heads=[ReleaseHead("r", 0, 1, (land,)) for land in (7, 5, 4, -1)]),
         }
