@@ -198,6 +198,7 @@ LINES = {
             43_510,
             "payload is measured on rows of all over the files; drawings without an engine or a process",
         ),
+        (43_555, "chains without event ids know files by rows; people named too few are judged by theirs"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -261,6 +262,7 @@ LINES = {
             8_500,
             "payload that tells less: grids of single cells, their rules and words, hours of the event time",
         ),
+        (8_505, "whether event ids are handed on is the policy's to say"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -304,6 +306,7 @@ CODE = [
     (63_480, "payload on fixed public grids, with its audit"),
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
+    (63_640, "chains without event ids know files by rows; people named too few are judged by theirs"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -38,7 +38,7 @@ def by_whole_files(policy: Policy) -> str:
     cohorts that last hand on."""
     if policy.event_id is None:
         return _BY_WHOLE_FILES.format("Without an event_id in the policy")
-    return "" if policy.promise.epochs else _BY_WHOLE_FILES.format("Event ids are not handed on here, and")
+    return "" if policy.events_last else _BY_WHOLE_FILES.format("Event ids are not handed on here, and")
 
 
 Files = list[dict[str, str]]
