@@ -168,6 +168,11 @@ class Policy:
         return self.cohorts.individual.name if self.promise.epochs else None
 
     @property
+    def events_last(self) -> bool:
+        """Whether runs that go on from one know its rows by their event ids: these are handed on with cohorts."""
+        return self.event_id is not None and self.entering is not None
+
+    @property
     def read_once(self) -> tuple[Field, ...]:
         """The fields that are read of each person once, when it enters, and of nobody who is known."""
         return self.quasis if self.promise.epochs else ()

@@ -201,6 +201,7 @@ LINES = {
         (43_910, "several readers share a topic, with the time of one and one end"),
         (44_250, "large files are read in splits, in the batches of the whole file"),
         (44_410, "the audit tries what leaves too few people to a reader who knows more"),
+        (44_455, "chains without event ids know files by rows; people named too few are judged by theirs"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -267,6 +268,7 @@ LINES = {
             "payload that tells less: grids of single cells, their rules and words, hours of the event time",
         ),
         (8_755, "a policy says against which reader, in clauses of two classes"),
+        (8_760, "whether event ids are handed on is the policy's to say"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -313,6 +315,7 @@ CODE = [
     (63_900, "several readers share a topic, with the time of one and one end"),
     (64_125, "large files are read in splits, in the batches of the whole file"),
     (64_700, "k people are left to a reader who knows more, with the audit of it"),
+    (64_740, "chains without event ids know files by rows; people named too few are judged by theirs"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -123,7 +123,8 @@ def with_shards(
     )
     placing = Placing(plan, [book.book for book in evidence.box_books])
     judge_sides(numbers, placing, segments, place_of, findings)
-    placed = place_rows(numbers, placing, people, segments, evidence.carried)
+    size = evidence.bound.policy.cohorts.cohort_size
+    placed = place_rows(numbers, placing, people, segments, evidence.carried, size)
     judge_expected_places(numbers, placing, evidence.carried, segments, findings, runs=evidence.runs)
     loose = None
     if digests is not None:

@@ -38,17 +38,17 @@ class ContinuingInput:
 
 
 class Judged(NamedTuple):
-    """read: for run.json, what the chain has read before this run. people: who was found. events: whether rows have an
-    event id, by which they are known in any file."""
+    """read: for run.json, what the chain has read before this run. people: who was found. blind: which of its rows it
+    would not know."""
 
     read: read_before.Files
     people: PeopleFound | None
-    events: bool
+    blind: str
 
     def notes(self) -> tuple[str, ...]:
         """What to tell before the run: which rows it would not know, and of a feed that goes on, for which no count at
         its end is made, whom."""
-        blind = () if self.events or not self.read else (read_before.BY_WHOLE_FILES,)
+        blind = (self.blind,) if self.blind and self.read else ()
         return (*blind, self.people.line()) if self.people is not None and self.people.part else blind
 
     def record(self) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def judge(
     Raises ContinueError: files were read before. StrangePeopleError: hardly anybody is known.
     """
     read = read_before.read_by_chain(earlier.directory, earlier.record)
-    events = earlier.bound.policy.event_id is not None
+    blind = read_before.by_whole_files(earlier.bound.policy)
     if asked is None:
-        return Judged(read, None, events)
+        return Judged(read, None, blind)
     files = [*inputs, *(read_before.keyed(each, secret) for each in (asked.arrived() if read else ()))]
     files = [each for each in files if "content" in each]
     if again := read_before.read_again(read, files, asked.has_rows):
@@ -85,10 +85,10 @@ def judge(
             raise ContinueError(
                 "--people-changed: for a policy with cohort: lasting; this one hands on no people"
             )
-        return Judged(read, None, events)
+        return Judged(read, None, blind)
     people = asked.people(known_people(earlier), people_key(secret), begins)
     if people is not None and not asked.people_changed:
         individual = earlier.record["cohorts"]["individual"]
         if (refusal := people.refusal(earlier.directory, individual)) is not None:
             raise refusal
-    return Judged(read, people, events)
+    return Judged(read, people, blind)

@@ -4,7 +4,7 @@
 
 The name of a file says nothing, its content does: renamed, moved, and where rows were looked at also converted,
 compressed or sorted it is the same. Rows that came in a file that is cut otherwise are known by their event ids, where
-a policy has an ``event_id``. What is merely old is not refused.
+a policy has an ``event_id`` and ``cohort: lasting``. What is merely old is not refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.release_format import SUFFIXES
 from kanonflow.transforms.lineage.published_slots import holds_slots
@@ -26,10 +27,19 @@ _NAMED = 5
 
 DIGESTS = ("content", "rows")
 
-BY_WHOLE_FILES = (
-    "Without an event_id in the policy only whole files are known as read: rows that an earlier run released would be"
+_BY_WHOLE_FILES = (
+    "{} only whole files are known as read: rows that an earlier run released would be"
     " published again if they came in a file that is cut otherwise or has others beside them."
 )
+
+
+def by_whole_files(policy: Policy) -> str:
+    """What to tell of rows that a chain would not know; "": it knows them by their event ids, which only runs of
+    cohorts that last hand on."""
+    if policy.event_id is None:
+        return _BY_WHOLE_FILES.format("Without an event_id in the policy")
+    return "" if policy.events_last else _BY_WHOLE_FILES.format("Event ids are not handed on here, and")
+
 
 Files = list[dict[str, str]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -26,13 +27,13 @@ def measured_files(
     files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm = PLAIN, reading: Reading = read_batches
 ) -> tuple[pa.Table, PayloadRisks]:
     """The rows that were measured, and what they tell. Deterministic. Raises InputError: a file is damaged."""
-    rows = read_sample(files, bound, form, FIRST_ROWS, reading)
+    rows, unseen = _sampled(files, bound, form, FIRST_ROWS, reading)
     risks = payload_risks(rows, bound)
     if not risks.beyond_doubt:
-        more = read_sample(files, bound, form, MOST_ROWS, reading)
+        more, unseen = _sampled(files, bound, form, MOST_ROWS, reading)
         if more.num_rows > rows.num_rows:
-            return more, payload_risks(more, bound)
-    return rows, risks
+            rows, risks = more, payload_risks(more, bound)
+    return rows, replace(risks, unseen=unseen)
 
 
 def read_sample(
@@ -47,12 +48,23 @@ def read_sample(
     Rows that the policy rejects, or lets through with quasi-identifiers at fault, are left out. Raises InputError: a
     file is damaged.
     """
+    return _sampled(files, bound, form, most, reading)[0]
+
+
+def _sampled(
+    files: Sequence[InputFile], bound: BoundPolicy, form: CsvForm, most: int, reading: Reading
+) -> tuple[pa.Table, str]:
+    """The rows, and which parts of the files none of them can be from, in words."""
     tables = [bound.canonical_schema.empty_table()]
-    for sample in spread_sample(
+    samples = spread_sample(
         files, bound.input_columns, form, most=most, seed=_SEED, reading=reading, runs=_RUNS
-    ):
+    )
+    for sample in samples:
         rows = classify(sample.rows, bound, source=sample.file.name).rows
         if FAULT_COLUMN in rows.schema.names:
             rows = rows.filter(rows.column(FAULT_COLUMN).is_null())
         tables.append(rows)
-    return pa.concat_tables(tables).combine_chunks()
+    few = f" of {len(samples)} of {len(files):,} files" if len(samples) < len(files) else ""
+    front = ", ".join(sample.file.name for sample in samples if sample.front)
+    unseen = few + (f"; of {front} the beginning only, for it cannot be read at offsets" if front else "")
+    return pa.concat_tables(tables).combine_chunks(), unseen

@@ -34,8 +34,8 @@ _PIECE_ROWS = 65_536
 def with_rows(
     contents: Sequence[InputContent], bound: BoundPolicy, csv: CsvForm, reading: Reading = read_batches
 ) -> tuple[InputContent, ...]:
-    """The same with digests of their rows, where the policy has no event id by which each row is known."""
-    if bound.policy.event_id is not None:
+    """The same with digests of their rows, where no event id tells each row in runs that go on from this one."""
+    if bound.policy.events_last:
         return tuple(contents)
     return tuple(
         replace(each, rows=_rows_digest(each, bound, csv, reading))

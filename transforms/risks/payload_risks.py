@@ -108,13 +108,14 @@ class Risk(NamedTuple):
 class PayloadRisks:
     """All measures of all payload fields. rows: measured; records: in the slots of the member guess.
 
-    loss: GCP of the boxes of those; None: there are none.
+    loss: GCP of the boxes of those; None: there are none. unseen: of which parts of the files no row can be, in words.
     """
 
     risks: tuple[Risk, ...]
     rows: int
     records: int
     loss: float | None = None
+    unseen: str = ""
 
     def render(self) -> str:
         """The table as text, a line a measure."""
@@ -124,7 +125,8 @@ class PayloadRisks:
         lines = [head, *((*_shown(risk), risk.verdict, risk.how) for risk in self.risks)]
         lines = [tuple(map(printable, line)) for line in lines]
         widths = [max(len(line[place]) for line in lines) for place in range(5)]
-        text = [f"payload of {self.rows:,} rows, whose row it is was guessed over {self.records:,} records"]
+        guessed = f"whose row it is was guessed over {self.records:,} records"
+        text = [f"payload of {self.rows:,} rows{printable(self.unseen)}, {guessed}"]
         for line in lines:
             cells = [f"{line[0]:<{widths[0]}}", f"{line[1]:<{widths[1]}}"]
             cells += [
@@ -169,7 +171,7 @@ class PayloadRisks:
         within = ", ".join(name for name in fields if name not in unsure)
         parts = [f"payload within its limits: {within}"] if within else []
         parts += [f"too few rows to tell of {', '.join(sorted(unsure))}"] if unsure else []
-        return f"{'; '.join(parts)}, measured on {self.rows:,} rows"
+        return f"{'; '.join(parts)}, measured on {self.rows:,} rows{printable(self.unseen)}"
 
     def refusal(self, source: str) -> PayloadRiskError | None:
         """The error for what is too high and not accepted, all at once; None if there is nothing."""

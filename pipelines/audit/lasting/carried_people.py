@@ -87,7 +87,7 @@ def _judge_named(
     entered = _people_by_partition(segments)
     for each in carried.expected:
         came = carried.came.get(each.partition)
-        named = nobody if came is None else came.pool[(came.kind >= 0) & ~_too_few(came, cohort_size)]
+        named = nobody if came is None else came.pool[named_before(came, cohort_size)]
         known = np.concatenate([before.get(each.partition, nobody), named])
         new = each.pool[~np.isin(each.pool, known)]
         if each.partition in left and len(new) >= cohort_size:
@@ -95,6 +95,11 @@ def _judge_named(
             lost += int((~np.isin(new, np.concatenate(stands))).sum())
     if lost:
         findings.add(f"{lost} people of the file of people neither entered nor wait")
+
+
+def named_before(came: CarriedPartition, cohort_size: int) -> np.ndarray:
+    """Whom a file of a run before named first, and who waits as such, bool (p,)."""
+    return (came.kind >= 0) & ~_too_few(came, cohort_size)
 
 
 def _too_few(came: CarriedPartition, cohort_size: int) -> np.ndarray:

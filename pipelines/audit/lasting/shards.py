@@ -14,11 +14,12 @@ plan alone does not tell may be of any shard of their partition.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from kanonflow.pipelines.audit.lasting.carried_people import named_before
 from kanonflow.pipelines.audit.lasting.entries import InputRows
 from kanonflow.pipelines.audit.lasting.shard_plan import UNDECIDED, Placing, ShardPlan, Split
 from kanonflow.pipelines.audit.lasting.shard_tree import NEVER, ShardTree
@@ -154,22 +155,41 @@ def place_rows(
     people: Input,
     segments: Sequence[EnteredSegment],
     carried: Carried,
+    cohort_size: int,
 ) -> Placed:
-    """The shard of each row. O(rows + people) but for sorting."""
+    """The shard of each row. O(rows + people) but for sorting.
+
+    Whom the file names, and who are too few for a cohort in their shard, go by their rows as others do.
+    """
     rows, planned = people.rows, numbers.cut[people.rows.partition]
     cut = np.flatnonzero(planned >= 0)
     first, person, _ = group_rows(np.column_stack([rows.partition[cut], people.individual[cut]]))
     row, own = cut[first], planned[cut[first]]
-    values, named, certain = _placing_values(people, cut, person, len(first), placing)
-    shard = np.full(len(first), -1, np.int64)
     digest = rows.digest[row]
-    for place, partition in enumerate(numbers.plan.partitions):
-        here = np.flatnonzero(own == place)
-        shards = placing.shards(partition, values[here], digest[here] if people.digests else None)
-        shard[here] = np.where(shards == UNDECIDED, -1, shards + numbers.first[place])
-    certain &= (shard >= 0) & (people.individual[row] >= 0)
+
+    def placed(few: np.ndarray) -> tuple[np.ndarray, ...]:
+        values, named, certain = _placing_values(people, cut, person, few, placing)
+        shard = np.full(len(first), -1, np.int64)
+        for place, partition in enumerate(numbers.plan.partitions):
+            here = np.flatnonzero(own == place)
+            shards = placing.shards(partition, values[here], digest[here] if people.digests else None)
+            shard[here] = np.where(shards == UNDECIDED, -1, shards + numbers.first[place])
+        return values, named, certain & (shard >= 0) & (people.individual[row] >= 0), shard
+
+    few = np.zeros(len(first), bool)
+    values, named, certain, shard = placed(few)
     pools = [*carried.came.values(), *(carried.expected if carried.named is None else ())]
     earlier = [each for each in segments if each.inherited]
+    by_file = shard
+    if people.digests and named.any():
+        stands = _standing(numbers, earlier, pools, own, digest)
+        by_file = np.where(stands >= 0, stands, shard)
+        kept = [replace(each, pool=each.pool[named_before(each, cohort_size)]) for each in pools]
+        new = named & (_standing(numbers, earlier, kept, own, digest) < 0)
+        count = np.bincount(by_file[new & (by_file >= 0)], minlength=len(numbers.tree.gone))
+        few = new & (by_file >= 0) & (count[by_file] < cohort_size)
+        if few.any():
+            values, named, certain, shard = placed(few)
     if people.digests:
         # Whom a run before knows stays where he is, whatever his rows say here.
         certain &= _standing(numbers, earlier, pools, own, digest) < 0
@@ -183,15 +203,18 @@ def place_rows(
         where = np.where(certain & (not (earlier or pools)), shard, -1)
     number = rows.partition.copy()
     number[cut] = np.where(where >= 0, where, rows.partition[row])[person]
+    told = few[person] & people.named[cut]
+    number[cut[told]] = by_file[person[told]]
     return Placed(number, row[certain], shard[certain], values[certain], ~named[certain])
 
 
 def _placing_values(
-    people: Input, cut: np.ndarray, person: np.ndarray, count: int, placing: Placing
+    people: Input, cut: np.ndarray, person: np.ndarray, few: np.ndarray, placing: Placing
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The values int32 (p, d) by which each person is placed, whether the file of people says them, and whether it is
-    certain that these are they, bool (p,) each. cut: int64 (n,), the rows; person: int32 (n,), of each one."""
-    rows, of_file = people.rows, people.named[cut]
+    certain that these are they, bool (p,) each. cut: int64 (n,), the rows; person: int32 (n,), of each one. few: bool
+    (p,), for whom the file counts for nothing."""
+    rows, of_file, count = people.rows, people.named[cut], len(few)
     end, own = rows.end[cut], rows.values[cut]
     usable = people.there[cut] & rows.readable[cut] & (end > _NOWHERE) & ~of_file
     since = extreme(np.minimum, person[usable], end[usable], count)
@@ -206,9 +229,9 @@ def _placing_values(
     doubtful = ~usable & ~of_file & ((end <= since[person]) | (not people.whole))
     if not people.whole:
         doubtful |= usable & (own != values[person]).any(axis=1)
-    named = np.zeros(count, bool)
-    named[person[of_file]] = True
-    values[person[of_file]] = own[of_file]
+    named, counts = np.zeros(count, bool), of_file & ~few[person]
+    named[person[counts]] = True
+    values[person[counts]] = own[counts]
     certain = named | ((since < _NEVER) & (np.bincount(person[doubtful], minlength=count) == 0))
     return values, named, certain
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from kanonflow.pipelines.feeds import spread_sample
 from kanonflow.pipelines.feeds.input_files import InputFile, find_inputs, input_schema
 from kanonflow.pipelines.risks import payload_sample
 from kanonflow.pipelines.risks.payload_sample import measured_files, read_sample
@@ -105,3 +108,54 @@ def test_more_rows_are_looked_at_where_a_few_leave_a_doubt(
     assert rows.num_rows == looked_at
     assert (risks.refusal("feed") is not None) is told
     assert risks.beyond_doubt is not told
+
+
+def _named(count: int, folder: Path, good: NDArray[np.bool_]) -> tuple[tuple[InputFile, ...], BoundPolicy]:
+    """People who come once; the amount of all rows that are not ``good`` is their age."""
+    rng = np.random.default_rng(3)
+    age, amount = rng.integers(0, 10**6, (2, count))
+    lines = [f"2020-01-01 10:00:00,p{n},{age[n]},{amount[n] if good[n] else age[n]}" for n in range(count)]
+    (folder / "feed.csv").write_text("\n".join([",".join(FIELDS), *lines]) + "\n")
+    age_field = {"role": "quasi", "type": "numeric", "as": "int", "domain": [0, 10**6]}
+    fields = FIELDS | {"age": age_field, "amount": {"role": "sensitive", "as": "int", "round": 10}}
+    policy = parse_policy(
+        {"version": 1, "k": 5, "window": "1d", "cohort": "window", "fields": fields}, "", "feed"
+    )
+    files = find_inputs([str(folder / "feed.csv")])
+    return tuple(files), bind(policy, input_schema(files).columns, text=True, source="feed.csv")
+
+
+def test_what_lies_between_the_runs_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the documents say: 19 of 20 rows tell their person's age, and the file passes; all of its rows would not."""
+    count = 60_000
+    monkeypatch.setattr(payload_sample, "FIRST_ROWS", count // 20)
+    monkeypatch.setattr(payload_sample, "MOST_ROWS", count // 20)
+    good = np.zeros(count, bool)
+    for begin, end in spread_sample._runs(count, count // 20, payload_sample._RUNS):
+        good[begin:end] = True
+    assert good.mean() < 0.051
+    files, bound = _named(count, tmp_path, good)
+    rows, risks = measured_files(files, bound)
+    assert rows.num_rows == good.sum()
+    assert risks.refusal("") is None
+    assert payload_risks(read_sample(files, bound, most=count), bound).refusal("") is not None
+
+
+def test_what_no_row_was_taken_from_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files beyond the first 32 that are spread over all, and what is behind the beginning of a compressed one."""
+    files, bound = _named(60_000, tmp_path, np.ones(60_000, bool))
+    assert measured_files(files, bound)[1].unseen == ""  # runs of it
+    monkeypatch.setattr(spread_sample, "MOST_READ", 1 << 17)
+    packed = tmp_path / "feed.csv.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "feed.csv").read_bytes()))
+    _, risks = measured_files(find_inputs([str(packed)]), bound)
+    said = f"measured on {risks.rows:,} rows; of feed.csv.gz the beginning only, for it cannot be read at offsets"
+    assert risks.rows < 60_000
+    assert said in risks.words()
+    lines = (tmp_path / "feed.csv").read_text().splitlines()
+    for number in range(33):
+        (tmp_path / f"part-{number}.csv").write_text(
+            "\n".join([lines[0], *lines[number + 1 :: 1_000]]) + "\n"
+        )
+    parts = measured_files(find_inputs([str(tmp_path / "part-*.csv")]), bound)[1]
+    assert f"payload of {parts.rows:,} rows of 32 of 33 files, whose" in parts.render()

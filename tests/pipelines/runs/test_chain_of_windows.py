@@ -99,6 +99,26 @@ def test_what_was_read_is_refused(nights: Nights, capsys: pytest.CaptureFixture[
     assert not (nights.place / "out3" / "release").exists() or not names(nights, "out3")
 
 
+def test_event_ids_are_not_handed_on_and_files_are_known_all_the_same(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sorted anew, a file is known by its rows as it is without event ids; of other files it is said."""
+    policy = nights.place / "policy.yaml"
+    policy.write_text(
+        policy.read_text().replace("ref: {role: insensitive, accept_risk: made up}", "ref: event_id")
+    )
+    assert nights.anonymize("1.csv", "out1") == 0
+    capsys.readouterr()
+    head, *rows = (nights.place / "in" / "1.csv").read_text().splitlines()
+    (nights.place / "in" / "sorted.csv").write_text("\n".join([head, *rows[::-1]]) + "\n")
+    assert nights.anonymize("sorted.csv", "out2", "--continue", "@out1") == 2
+    assert "have read the input already: sorted.csv (then 1.csv)" in capsys.readouterr().err
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1") == 0
+    assert (
+        "Event ids are not handed on here, and only whole files are known as read" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize("flag", [["--individual-type", "string"], ["--people-changed"]])
 def test_flags_of_people_are_refused(
     flag: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

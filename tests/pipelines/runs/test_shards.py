@@ -370,6 +370,30 @@ def test_who_waits_in_a_pool_and_is_named_later_is_counted_as_the_step_does(tmp_
     assert made.verify("2.csv", "out2") == 0
 
 
+@pytest.mark.parametrize("job", JOBS)
+def test_whom_a_file_names_with_too_few_others_goes_by_his_rows_for_the_audit_too(
+    tmp_path: Path, job: str
+) -> None:
+    """A baker by a later file, whose rows say another job: nobody is named with him, so he is known by his rows, and
+    enters where they say, with strangers. The night's audit passes, and that of both nights together."""
+
+    def row(who: int) -> str:
+        return f"p{who},2024-03-02 10:00:00,30,{job},s0,{who}.00,x{who}"
+
+    usual = [[line(who, day, who, f"n{day}-{who}") for who in range(20)] for day in (1, 2)]
+    made = nights_of(tmp_path / "place", [usual[0], usual[1] + [row(who) for who in range(92, 98)]], PLANNED)
+    write_people(made.place, range(40))
+    assert plan(made, 2) == 0
+    assert made.anonymize("1.csv", "out1", "--plan", str(made.place / "plan.json"), "--carry") == 0
+    with (made.place / "customers.csv").open("a") as file:
+        file.write("p92,30,baker,s0\n")
+    assert made.anonymize("2.csv", "out2", "--continue", "@out1") == 0
+    released = {row["ref"] for path in made.place.glob("out2/release/*.avro") for row in read(path)[1]}
+    assert {f"x{who}" for who in range(92, 98)} <= released
+    assert made.verify("2.csv", "out2") == 0
+    assert made.verify("[12].csv", "out1", "out2") == 0
+
+
 def test_the_graph_of_a_job_holds_no_value_of_a_plan(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds where the plan is: whoever runs a cluster keeps graphs, and a plan states values of people."""
     graphs: list[str] = []
