@@ -227,6 +227,7 @@ LINES = {
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
         (19_335, "cells of payload on fixed public grids"),
         (19_355, "a measure says what it may be of more rows"),
+        (19_380, "what is due at the end of a feed goes in one firing"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -261,6 +262,7 @@ LINES = {
             8_500,
             "payload that tells less: grids of single cells, their rules and words, hours of the event time",
         ),
+        (8_506, "the leaves of a hierarchy are made a column once"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -304,6 +306,7 @@ CODE = [
     (63_480, "payload on fixed public grids, with its audit"),
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
+    (63_626, "what is due at the end of a feed goes in one firing"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
