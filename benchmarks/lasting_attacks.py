@@ -33,6 +33,7 @@ from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.transforms.columns.encode import encode
+from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.rows.elements import from_ipc
@@ -291,11 +292,16 @@ def released(feed: Feed, names: list[str]) -> Ours:
     partition = PartitionInMemory(PartitionStep(feed.bound, SECRET, 1, epoch=1), b"one partition")
     for window in feed.windows:
         partition.arrive(window.number, window.rows)
+    return shown(partition.finish(), names)
+
+
+def shown(results: Iterable[WindowResult], names: list[str]) -> Ours:
+    """What results show of these people."""
     rows: list[list[Mapping[str, Any]]] = []
     cohort, entered = np.full((2, len(names)), -1, dtype=np.int64)
     digests = person_digests(names, SECRET.lasting.derive("partition", "people"))
     place = {int(digest): number for number, digest in enumerate(digests)}
-    for result in partition.finish():
+    for result in results:
         if result.release is not None:
             rows.append(from_ipc(result.release.ipc).to_pylist())
         if result.segment is not None:

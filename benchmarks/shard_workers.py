@@ -5,12 +5,15 @@ Jobs: ``kanonflow stream`` as in benchmarks/stream.py, over the demo generator's
 each of them, parallelism twice their number. All customers are known from the start (``people:``), and ``kanonflow
 plan`` cuts them into the shards of a run; with one there is no plan. A cluster of its own for each run.
 
+The feed is files, or a topic of 8 partitions on a broker here, which all rows stand in before the job begins, one after
+the other over the partitions: ``kafka4`` is read by 4 readers side by side, ``kafka1`` by one (``readers=``).
+
 CPU: seconds of all threads of the Python workers, from /proc, from the moment that the first row was read; what they
-take to start is not in it. One of the workers also reads the whole feed, and what it reads is checked and split there;
-Avro takes several times what Parquet does. Expected: the share of the people that the busiest worker has by the keys of
-their shards (transforms/shards/key_groups.py), if a TaskManager has the parallel instances that Flink says. Ratios: the
-CPU of the busiest worker against that of all of them; of w workers it is 1 / w where nothing is uneven. Accounts are
-exact when each row of the feed is released or rejected once.
+take to start is not in it. Of files one of the workers also reads the whole feed, and what it reads is checked and
+split there; Avro takes several times what Parquet does. Expected: the share of the people that the busiest worker has
+by the keys of their shards (transforms/shards/key_groups.py), if a TaskManager has the parallel instances that Flink
+says. Ratios: the CPU of the busiest worker against that of all of them; of w workers it is 1 / w where nothing is
+uneven. Accounts are exact when each row of the feed is released or rejected once.
 
 Target: at most 55% at 2 TaskManagers and 30% at 4.
 """
@@ -18,6 +21,8 @@ Target: at most 55% at 2 TaskManagers and 30% at 4.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import shutil
 import sys
@@ -28,6 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -48,8 +54,10 @@ from benchmarks.stream_run import (
 )
 from deploy.flink.job_server_jar import MissingToolError
 from deploy.flink.session import SessionCluster
+from deploy.kafka.broker import Broker, BrokerError
 from kanonflow.pipelines.commands.demo_feed import FeedShape, demo_feed
 from kanonflow.pipelines.commands.plan import plan_shards
+from kanonflow.schemas.avro_schema import transaction_schema
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import load_policy
 from kanonflow.solvers.warm_up import warm_up
@@ -57,12 +65,16 @@ from kanonflow.transforms.shards.key_groups import key_group, worker_of
 
 SLOTS = 2
 WORKER = "python-worker"
+KAFKA = "kafka"
 FILE_MS = DAY_MS // 4
 CASES = ("2x1xavro", "2x16xavro", "4x16xavro", "2x16xparquet", "4x16xparquet")
 
 
+TOPIC, PARTITIONS = "rows", 8
+
+
 class Case(NamedTuple):
-    """A run: on so many TaskManagers, of so many shards, over files of that form."""
+    """A run: on so many TaskManagers, of so many shards, over files of that form or a topic of so many readers."""
 
     task_managers: int
     shards: int
@@ -115,8 +127,30 @@ def as_parquet(feed: StreamFeed, table: pa.Table) -> StreamFeed:
     return replace(feed, files=tuple(files))
 
 
+def topic_of(table: pa.Table, folder: Path, broker: Broker, readers: str) -> str:
+    """A topic of a table's rows, which must be empty: its address as a source that ends."""
+    import confluent_kafka.admin
+
+    (folder / "row.avsc").write_text(json.dumps(transaction_schema()))
+    schema = fastavro.parse_schema(transaction_schema())
+    servers = {"bootstrap.servers": broker.bootstrap, "log_level": 2}
+    made = confluent_kafka.admin.NewTopic(TOPIC, PARTITIONS, replication_factor=1)
+    admin = confluent_kafka.admin.AdminClient(servers)
+    admin.create_topics([made])[TOPIC].result()
+    producer = confluent_kafka.Producer(servers | {"linger.ms": 50, "enable.idempotence": True})
+    for number, row in enumerate(row for batch in table.to_batches(10_000) for row in batch.to_pylist()):
+        value = io.BytesIO()
+        fastavro.schemaless_writer(value, schema, row)
+        producer.produce(TOPIC, value.getvalue(), partition=number % PARTITIONS)
+        if number % 10_000 == 0:
+            producer.flush()
+    producer.flush()
+    options = f"format=avro&schema={folder / 'row.avsc'}&until=end&readers={readers}"
+    return f"kafka://{broker.bootstrap}/{TOPIC}?{options}"
+
+
 def run_case(case: Case, shape: FeedShape, folder: Path, patience: float) -> Finished:
-    """One run on a cluster of its own. Raises StreamFailedError, MissingToolError, TimeoutError."""
+    """One run on a cluster of its own. Raises StreamFailedError, MissingToolError, TimeoutError, BrokerError."""
     folder.mkdir()
     feed = write_stream_feed(shape, folder / "feed", FILE_MS)
     if case.form == "parquet":
@@ -128,10 +162,19 @@ def run_case(case: Case, shape: FeedShape, folder: Path, patience: float) -> Fin
     example, plan = feed.folder / feed.files[0].name, folder / "plan.json"
     if case.shards > 1:
         print(plan_shards(str(path), [str(example)], str(plan), case.shards).render(), file=sys.stderr)
-    with SessionCluster(folder / "cluster", task_managers=case.task_managers, slots=SLOTS) as cluster:
+    with contextlib.ExitStack() as stack:
+        source: Path | str = feed.folder
+        shown: Path | None = example
+        if case.form.startswith(KAFKA):
+            shown = None
+            broker = stack.enter_context(Broker(folder / "broker"))
+            source = topic_of(demo_feed(shape), folder, broker, case.form.removeprefix(KAFKA))
+        cluster = stack.enter_context(
+            SessionCluster(folder / "cluster", task_managers=case.task_managers, slots=SLOTS)
+        )
         killer, saver = Killer(cluster, feed, 0, case.task_managers), Saver(cluster, feed, 0)
         with stream_command(
-            cluster, folder, path, feed.folder, example, parallelism=case.parallelism, checkpointing_ms=10_000,
+            cluster, folder, path, source, shown, parallelism=case.parallelism, checkpointing_ms=10_000,
             every=1.0, resume=["--plan", str(plan)] if case.shards > 1 else [],
         ) as (process, watch):  # fmt: skip
             ended = follow(process, watch, folder, None, killer, saver, patience)
@@ -172,7 +215,7 @@ def measured(
         folder = work / "run"
         try:
             finished = run_case(case, shape, folder, patience)
-        except (StreamFailedError, MissingToolError, TimeoutError) as failed:
+        except (StreamFailedError, MissingToolError, TimeoutError, BrokerError) as failed:
             findings.skipped.append(f"{case}: FAILED, {failed}")
             continue
         finally:
@@ -187,7 +230,7 @@ def measured(
 
 def asked(words: str) -> Case:
     """The case of "2x16xavro"."""
-    task_managers, shards, form = words.split("x")
+    task_managers, shards, form = words.split("x", 2)
     return Case(int(task_managers), int(shards), form)
 
 
@@ -199,7 +242,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--days", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", nargs="+", default=CASES, help="TaskManagers x shards x form of the files")
+    parser.add_argument(
+        "--cases", nargs="+", default=CASES, help="TaskManagers x shards x form of the files, or kafkaREADERS"
+    )
     parser.add_argument("--name", default="shard_workers", help="of the results")
     parser.add_argument("--patience", type=float, default=1_800.0, help="seconds until a run has failed")
     parser.add_argument("--work", type=Path, help="folder for feed and output (default: temporary)")

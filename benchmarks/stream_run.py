@@ -244,8 +244,8 @@ def stream_command(
     cluster: SessionCluster,
     folder: Path,
     policy: Path,
-    source: Path,
-    example: Path,
+    source: Path | str,
+    example: Path | None,
     *,
     parallelism: int,
     checkpointing_ms: int,
@@ -254,7 +254,8 @@ def stream_command(
 ) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
     """Start the command over ``source`` into ``folder/out`` and watch it; end it when the block is left.
 
-    example: a file of the feed. every: seconds between two samples. resume: flags of a command that goes on.
+    example: a file of the feed; None: it is a topic. every: seconds between two samples. resume: flags of a command
+    that goes on.
     """
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)
@@ -265,7 +266,7 @@ def stream_command(
     command = [
         *(sys.executable, "-m", "kanonflow.pipelines.cli", "stream", "--quiet", "--unmeasured"),
         *("--policy", str(policy), "--source", str(source), "--output", str(folder / "out")),
-        *("--schema", str(example)),
+        *(() if example is None else ("--schema", str(example))),
         *("--secret-file", str(secret), "--runner", runner.partition("=")[2]),
         *(f"--job_name={name}", f"--parallelism={parallelism}", *flags, *resume),
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dataclasses import field as member
 from typing import Any
 
+from kanonflow.schemas.against import Against
 from kanonflow.schemas.avro_names import renamed
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.lasting_policy import LastingPolicy, there
@@ -75,6 +76,7 @@ class Policy:
     cohorts that the whole partition has.
     people: of ``cohort: lasting``, the name of the file of people known from the start, as the policy says it; None:
     there is none.
+    against: of ``cohort: lasting``, the reader who knows more and to whom k people shall be left; None: there is none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -104,6 +106,7 @@ class Policy:
     max_outdated: float | None = None
     split_by: tuple[str, ...] = ()
     people: str | None = None
+    against: Against | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
     assess: AssessLimits | None = None

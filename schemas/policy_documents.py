@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from kanonflow.schemas.built_hierarchies import KEYS as BUILT_KEYS
 from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
 from kanonflow.schemas.policy_fields import Role
-from kanonflow.schemas.policy_keys import ASSESS, CSV, FIELD, HEAD, SOLVER
+from kanonflow.schemas.policy_keys import AGAINST, ASSESS, CSV, FIELD, HEAD, SOLVER
 
 _TABLES = (
     ("At the top", HEAD),
     ("Under `solver`", SOLVER),
     ("Under `csv`", CSV),
     ("Under `assess`", ASSESS),
+    ("Under `against`", AGAINST),
     ("Of a field", FIELD),
 )
+_OWN_TABLES = [keys for _, keys in _TABLES]
 
 
 def policy_schema() -> JsonSchema:
@@ -58,6 +60,8 @@ def _table(title: str, keys: tuple[Key, ...]) -> Iterator[str]:
         if isinstance(key.kind, Group) and key.kind.whole:
             for part in key.kind.keys:
                 yield _row(f"{key.name}.{part.name}", part, "has to be there")
+        elif isinstance(key.kind, Group) and key.kind.keys not in _OWN_TABLES:
+            yield from (_row(f"{key.name}.{part.name}", part) for part in key.kind.keys)
     yield ""
 
 

@@ -1,11 +1,12 @@
 """Every key of a policy, once: what reads, writes and documents policies goes by these tables.
 
-HEAD: the keys at the top of a policy file. SOLVER, CSV: those under ``solver`` and ``csv``. FIELD: those of a field
-under ``fields``, of which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
+HEAD: the keys at the top of a policy file. SOLVER, CSV, AGAINST: those under their keys. FIELD: those of a field under
+``fields``, of which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
 """
 
 from __future__ import annotations
 
+from kanonflow.schemas.against import Against, KnownItems
 from kanonflow.schemas.declared_hierarchies import FOLDER_KEY
 from kanonflow.schemas.key_kinds import (
     Choice,
@@ -47,6 +48,7 @@ from kanonflow.schemas.prefix_tree import PrefixOf
 from kanonflow.schemas.text_form import Fold, csv_form
 
 __all__ = [
+    "AGAINST",
     "ASSESS",
     "CSV",
     "DURATIONS",
@@ -418,13 +420,68 @@ DURATIONS = (
     ),
 )
 
+_DROP = Key(
+    "drop",
+    YesNo(),
+    "Rows go out only if enough people are left to who knows it, else they are rejected for good. Without: measured.",
+    "drop",
+    default=False,
+    written=Written.CHANGED,
+)
+_OF = Key(
+    "of",
+    Names(),
+    "Published fields that are known of each, as they are published, beside its window.",
+    "of",
+    default=(),
+    default_told="has to be there",
+    written=Written.CHANGED,
+)
+_KNOWN_WINDOWS = (
+    Key("count", Whole(1), "In how many windows the person is known to have rows.", "count", 1),
+    _DROP,
+)
+_KNOWN_PURCHASES = (Key("count", Whole(1), "How many rows of the person are known.", "count", 1), _OF, _DROP)
+AGAINST = (
+    Key(
+        "known_people",
+        Whole(0),
+        "Other people of the cohort whose rows are known: cohorts are of k more than that. Guaranteed.",
+        "known_people",
+        0,
+        written=Written.CHANGED,
+    ),
+    Key(
+        "known_windows",
+        Group(_KNOWN_WINDOWS, KnownItems),
+        "Windows in which the person has rows. Guaranteed with drop, of rows that are out; else measured.",
+        "known_windows",
+        default_told="none",
+    ),
+    Key(
+        "known_purchases",
+        Group(_KNOWN_PURCHASES, KnownItems),
+        "Rows of the person, each by its window and published fields. Guaranteed with drop, of rows that are out; else"
+        " measured.",
+        "known_purchases",
+        default_told="none",
+    ),
+    Key(
+        "max_dropped",
+        Number("a share of the rows, from 0 to 1", least=0, most=1),
+        "Share of the rows read that may be dropped; above it a run ends with exit code 3.",
+        "max_dropped",
+        default_told="0.05",
+    ),
+)
+
 OF_LASTING = (
     Key(
         "cohort_size",
         Whole(2),
         "Of cohort: lasting, people a cohort, at least k; more where an attacker may know matches or plant people.",
         "cohort_size",
-        default_told="k",
+        default_told="k, and against.known_people more",
     ),
     Key(
         "intake",
@@ -465,6 +522,13 @@ OF_LASTING = (
         " release.",
         "people",
         default_told="people are known by their rows",
+    ),
+    Key(
+        "against",
+        Group(AGAINST, Against),
+        "Of cohort: lasting, what one reader knows beside all attributes, against whom k people are wanted.",
+        "against",
+        default_told="nothing of anybody's activity",
     ),
 )
 

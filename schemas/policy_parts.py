@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from kanonflow.schemas.against import Against
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
 from kanonflow.schemas.text_form import CsvForm
@@ -55,6 +56,8 @@ class PolicyParts(Protocol):
     def max_outdated(self) -> float | None: ...
     @property
     def people(self) -> str | None: ...
+    @property
+    def against(self) -> Against | None: ...
     @property
     def csv(self) -> CsvForm | None: ...
     @property

@@ -13,9 +13,12 @@ person, and knows nothing of anybody's activity. What another one knows stands i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.errors import PolicyError
+
+if TYPE_CHECKING:
+    from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 
 DOLLAR = 1.0
 """To what standard readers know an amount."""

@@ -198,6 +198,9 @@ LINES = {
             43_510,
             "payload is measured on rows of all over the files; drawings without an engine or a process",
         ),
+        (43_910, "several readers share a topic, with the time of one and one end"),
+        (44_250, "large files are read in splits, in the batches of the whole file"),
+        (44_410, "the audit tries what leaves too few people to a reader who knows more"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -227,7 +230,8 @@ LINES = {
         (19_245, "what begins once in a graph of any parallelism, from pipelines"),
         (19_335, "cells of payload on fixed public grids"),
         (19_355, "a measure says what it may be of more rows"),
-        (19_380, "what is due at the end of a feed goes in one firing"),
+        (19_425, "elements that spread the readers of a feed over Flink's workers"),
+        (19_820, "rows go out only if a reader who knows more is left with k people"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -262,7 +266,7 @@ LINES = {
             8_500,
             "payload that tells less: grids of single cells, their rules and words, hours of the event time",
         ),
-        (8_506, "the leaves of a hierarchy are made a column once"),
+        (8_755, "a policy says against which reader, in clauses of two classes"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -306,7 +310,9 @@ CODE = [
     (63_480, "payload on fixed public grids, with its audit"),
     (63_590, "payload is measured on rows of all over the files; drawings without an engine or a process"),
     (63_600, "old classes are a start as a whole, too"),
-    (63_626, "what is due at the end of a feed goes in one firing"),
+    (63_900, "several readers share a topic, with the time of one and one end"),
+    (64_125, "large files are read in splits, in the batches of the whole file"),
+    (64_700, "k people are left to a reader who knows more, with the audit of it"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -1,4 +1,4 @@
-"""One element to begin a feed with, in a graph that Flink knows again at every parallelism.
+"""Elements to begin a feed with, in a graph that Flink knows again at every parallelism.
 
 Flink finds the state of a savepoint by ids that it derives from the graph, and an operator's id depends on which others
 run in the same task. Beam's source of an impulse has parallelism 1: with a job of parallelism 1 Flink would put the
@@ -18,19 +18,19 @@ _FLINK = "FlinkRunner"
 
 
 class BeginOnce(beam.PTransform):
-    """PBegin -> PCollection[bytes] of one element."""
+    """PBegin -> PCollection[bytes] of these elements, no two of which are equal."""
 
-    def __init__(self, element: bytes) -> None:
+    def __init__(self, *elements: bytes) -> None:
         super().__init__()
-        self._element = element
+        self._elements = elements
 
     @no_annotations
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         impulse = begin | beam.Impulse()
         if type(begin.pipeline.runner).__name__ == _FLINK:
             impulse = impulse | "Apart" >> _Apart()
-        element = self._element
-        return impulse | "Element" >> beam.Map(lambda _: element).with_output_types(bytes)
+        elements = self._elements
+        return impulse | "Element" >> beam.FlatMap(lambda _: elements).with_output_types(bytes)
 
 
 class _Apart(beam.PTransform):

@@ -157,6 +157,7 @@ def audit(
         people=figures.followed is not None,
         unfollowed=(figures.classes or 0) - (figures.followed or 0),
         loose=figures.counted_loosely,
+        left_to=figures.left_to,
         foreign=foreign_entries(outputs or (Path(release_dir),)),
         elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),

@@ -261,6 +261,7 @@ class Lasting(Rows):
             evidence.every,
         )
         named = evidence.carried.named
+        against = self.policy.against
         everybody = every if named is None else np.concatenate([every, named])
         partition, partition_of = partitions_of(replace(evidence, records=everybody))
         who = evidence.place_of(cohorts.individual.name)
@@ -303,6 +304,7 @@ class Lasting(Rows):
                 digests,
                 every[:, who],
                 evidence.columns(every, [column.name for column in bound.payload]),
+                evidence.columns(every, [] if against is None else list(against.of)),
                 evidence.stays,
                 sharded.partition_of,
                 read_to_the_end(folder),
@@ -335,6 +337,7 @@ class Lasting(Rows):
                 rows_followed=followed.rows,
                 people_followed=followed.people,
                 counted_loosely=told.loose,
+                left_to=None if against is None or not told.left_enough else against.guaranteed.name,
             )
         return figures, told.ground
 

@@ -21,6 +21,7 @@ class Seen:
     loose: releases whose people are known only between two bounds; None: not at all.
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
     elsewhere: other versions of pyarrow, which wrote releases. expected: a file of people was held against it.
+    left_to: the reader of ``against`` who was judged, in words; None: there is none, or he was not.
     shards: of a plan, None: the run went by none; unplaced: people in these who are held against no plan, None: all.
     """
 
@@ -38,6 +39,7 @@ class Seen:
     foreign: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     expected: bool = False
+    left_to: str | None = None
     shards: int | None = None
     unplaced: int | None = None
 
@@ -70,6 +72,8 @@ def of_cohorts(seen: Seen) -> Iterator[str]:
             "people entered in the shard that the plan gives, with the values of their first window"
             + (", where the input tells these" if seen.unplaced else "")
         )
+    if seen.left_to is not None:
+        yield f"rows that are out leave k people to who also knows {seen.left_to}: all sets of these were tried"
     yield "newcomers entered when as many waited as the policy asks for, or when one had to leave"
     if seen.bounded and not seen.waiting:
         yield "nobody who had been seen was left out of an intake, and none that was due was put off"

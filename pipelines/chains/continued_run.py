@@ -46,6 +46,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
     cohorts_directory,
     segment_file,
 )
+from kanonflow.transforms.protections.known_otherwise import known_of
 from kanonflow.transforms.roster.cohort_files import people_of_file
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.continued_cohorts import read_continued
@@ -112,6 +113,7 @@ def cohorts_record(bound: BoundPolicy, earlier: EarlierRun | None = None) -> dic
         if policy.event_id is None
         else [policy.event_id.name, _spelled(bound.column(policy.event_id.name))],
         "cohort_size": size,
+        **({} if (reader := known_of(policy)) is None else {"against": [*reader[:3], list(reader.of)]}),
         **type_on_record(bound),
     }
 
@@ -205,6 +207,8 @@ def earlier_run(
     if (events := before.get("event_id")) not in (None, now["event_id"]):
         there_and_here = ("none" if each is None else ", ".join(each) for each in (events, now["event_id"]))
         differences.append("the event_id ({} there, {} here)".format(*there_and_here))
+    if "against" in now and before.get("against") != now["against"]:
+        differences.append("against (what is out there already was not counted for it)")
     if bound.policy.k > before["cohort_size"]:
         differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
     if differences:

@@ -5,22 +5,27 @@ schemas have no structs but in lists. Storage that fails while it is read is no 
 as read, and the rest of its rows as gone.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.feeds.avro_plain import plain_column, plain_schema
-from kanonflow.pipelines.feeds.stored_files import open_stored
+from kanonflow.pipelines.feeds.stored_files import WHOLE, Cut, FilePart, open_stored
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
 
 ROWS_PER_BATCH = 16_384
+ROWS_APART = 30 * ROWS_PER_BATCH
+"""Rows of a Parquet file between cuts, where they are fewer bytes than those of other files."""
 _SEARCHED = 1 << 16
+_MARK = 16
+"""Bytes between two blocks of an Avro file."""
 LARGE_READ = 1 << 24
 """Bytes; whether a file has so many is asked before they are, for memory is made for them first."""
 MOST_EMPTY_RECORDS = 1 << 20
@@ -126,18 +131,48 @@ def avro_writer_schema(path: str) -> dict[str, Any]:
     return schema
 
 
-def read_avro(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def avro_cuts(path: str, least: int) -> Iterator[Cut]:
+    """Places between batches of ``read_avro``, at least so many bytes apart. Blocks are passed over, not read.
+
+    None behind a place that is damaged, which is for who reads the file to say.
+    """
+    last, rows, at = 0, 0, 0
+    with _open(path) as stream, contextlib.suppress(Exception):
+        mark = _avro_header(stream)[-_MARK:]
+        while True:
+            at = stream.tell()
+            if rows and at - last >= least:
+                last, batches = at, -(-rows // ROWS_PER_BATCH)
+                yield Cut(at, batches, batches * ROWS_PER_BATCH, batches * ROWS_PER_BATCH - rows)
+            many, size = (int(fastavro.schemaless_reader(stream, "long", None)) for _ in range(2))  # type: ignore[call-overload]
+            stream.seek(at := stream.tell() + size)
+            if min(many, size) < 0 or stream.read(_MARK) != mark:
+                return
+            rows += many
+
+
+def read_avro(path: str, columns: Sequence[str], part: FilePart = WHOLE) -> Iterator[pa.RecordBatch]:
     """The file's records in order, as batches of up to 16,384 rows of the ``columns``.
 
+    part: between cuts of ``avro_cuts``; its batches are those that they are in the whole file.
     Raises InputError: the file is damaged or cut off. (A file that lost whole blocks at its end is a valid
     Avro file: the format does not say how many records there should be.)
     """
+    return part.of(_avro_batches(path, columns, part.begin))
+
+
+def _avro_batches(path: str, columns: Sequence[str], begin: Cut) -> Iterator[pa.RecordBatch]:
     leaves = _Leaves(path, columns)
     with _open(path) as stream:
         records: list[dict[str, Any]] = []
-        blocks = _AvroBlocks(path, stream, leaves.schema)
+        source = stream
+        if begin.at:
+            source = _Continued(path, _avro_header(stream), stream)
+            stream.seek(begin.at)
+        blocks, skipped = _AvroBlocks(path, source, leaves.schema), begin.skipped
         for block in blocks.read():
-            records.extend(block)
+            records.extend(block[skipped:])
+            skipped = max(0, skipped - len(block))
             while len(records) >= ROWS_PER_BATCH:
                 yield _record_batch(path, records[:ROWS_PER_BATCH], leaves, blocks.plain)
                 del records[:ROWS_PER_BATCH]
@@ -165,12 +200,9 @@ def avro_blocks_behind(
     leaves = _Leaves(path, columns)
     seen: set[int] = set()
     with _open(path) as stream:
-        fastavro.block_reader(stream)
-        length = stream.tell()
-        stream.seek(0)
-        header = stream.read(length)
+        header = _avro_header(stream)
         for offset in offsets:
-            at = _behind(stream, header[-16:], max(offset, length - 16))
+            at = _behind(stream, header[-_MARK:], max(offset, len(header) - _MARK))
             if at in seen:
                 continue
             blocks = _AvroBlocks(path, _Continued(path, header, stream), leaves.schema)
@@ -180,6 +212,14 @@ def avro_blocks_behind(
                 records += next(reading, [])
                 at = stream.tell()
             yield offset, [_record_batch(path, records, leaves, blocks.plain)] if records else []
+
+
+def _avro_header(stream: _Watched) -> bytes:
+    """The file's bytes up to the first block; there the stream stands."""
+    fastavro.block_reader(stream)
+    length = stream.tell()
+    stream.seek(0)
+    return bytes(stream.read(length))
 
 
 def _behind(stream: _Watched, mark: bytes, offset: int) -> int:
@@ -206,11 +246,70 @@ class _Continued(_Watched):
         return self._header.read(*size) or super().read(*size)
 
 
-def parquet_row_groups(path: str) -> tuple[int, ...]:
-    """The rows of each row group of a Parquet file. Raises InputError."""
+class RowGroup(NamedTuple):
+    """rows: how many it has. size: bytes of the columns as they are stored."""
+
+    rows: int
+    size: int
+
+
+def parquet_row_groups(path: str) -> tuple[RowGroup, ...]:
+    """The row groups of a Parquet file. Raises InputError."""
     with _open(path) as stream:
         metadata = _parquet(path, stream).metadata
-        return tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+        return tuple(
+            RowGroup(
+                group.num_rows,
+                sum(group.column(column).total_compressed_size for column in range(group.num_columns)),
+            )
+            for group in map(metadata.row_group, range(metadata.num_row_groups))
+        )
+
+
+def parquet_cuts(path: str, least: int, least_rows: int = ROWS_APART) -> Iterator[Cut]:
+    """Places between batches of ``read_parquet`` at which row groups begin, or in the first rows of them.
+
+    So many bytes or rows are between two; twice as many where batches do not begin with the group: the rows that
+    belong to the batch before are then read twice. None where a column is a dictionary, for batches end where another
+    begins. Raises InputError.
+    """
+    with _open(path) as stream:
+        kinds = [kind for field in _parquet(path, stream).schema_arrow for kind in _innermost(field.type)]
+    if any(isinstance(kind, pa.DictionaryType) for kind in kinds):
+        return
+    rows, size, since = 0, 0, 0
+    for number, group in enumerate(parquet_row_groups(path)):
+        batches = -(-rows // ROWS_PER_BATCH)
+        skipped = batches * ROWS_PER_BATCH - rows
+        share = max(size / least, (rows - since) / least_rows)
+        if number and share >= (2 if skipped else 1):
+            size, since = 0, rows
+            yield Cut(number, batches, batches * ROWS_PER_BATCH, skipped)
+        rows, size = rows + group.rows, size + group.size
+
+
+def parquet_part(path: str, columns: Sequence[str], part: FilePart) -> Iterator[pa.RecordBatch]:
+    """What is between cuts of ``parquet_cuts``, in the batches of the whole file. As ``read_parquet``."""
+    if part == WHOLE:
+        return read_parquet(path, columns)
+    groups = range(part.begin.at, len(parquet_row_groups(path)))
+    return part.of(_full_batches(read_parquet(path, columns, groups), part.begin.skipped))
+
+
+def _full_batches(batches: Iterable[pa.RecordBatch], skipped: int) -> Iterator[pa.RecordBatch]:
+    """The rows without the first ones, cut again into batches that are full, but for the last one."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        at = min(skipped, batch.num_rows)
+        skipped -= at
+        while at < batch.num_rows:
+            held.append(batch.slice(at, ROWS_PER_BATCH - sum(each.num_rows for each in held)))
+            at += held[-1].num_rows
+            if sum(each.num_rows for each in held) == ROWS_PER_BATCH:
+                yield held[0] if len(held) == 1 else pa.concat_batches(held)
+                held = []
+    if held:
+        yield held[0] if len(held) == 1 else pa.concat_batches(held)
 
 
 def read_parquet(

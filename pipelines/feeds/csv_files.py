@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import re
+import sys
 import time
 import weakref
 import zlib
@@ -19,6 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
+from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -26,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from kanonflow.pipelines.feeds.open_quotes import OpenQuotes
-from kanonflow.pipelines.feeds.stored_files import open_stored
+from kanonflow.pipelines.feeds.open_quotes import OpenQuotes, line_ends
+from kanonflow.pipelines.feeds.stored_files import WHOLE, FilePart, open_stored
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import NUMBERED, CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT, NO_VALUE
@@ -69,7 +71,7 @@ class BrokenRow(NamedTuple):
     """A row that is no row of the table. field: the column at fault, if there is one; no values in both.
 
     expected: what was expected. line, raw: the line that it begins on, from 1, and the row as it came; None: not known.
-    complete: its number among the file's complete rows, from 0, where that is what is known of its place.
+    complete: its number among the part's complete rows, from 0, where that is what is known of its place.
     """
 
     field: str | None
@@ -84,7 +86,7 @@ class TextRows(NamedTuple):
     """A batch of rows as text, and rows that are broken.
 
     rows: string columns, "" for an empty cell; None when this only reports broken rows.
-    first: complete rows of the file before these. gone: places of broken ones among them, counted with them.
+    first: complete rows of the file's part before these. gone: places of broken ones among them, counted with them.
     lines: of each row the line that it stands on; None: that follows from ``first``. values: the lines; None: no text.
     """
 
@@ -191,11 +193,16 @@ def sniff_delimiter(header: str, quote: str = PLAIN.quote) -> str:
 
 
 def read_csv(
-    path: str, columns: Sequence[str], form: CsvForm = PLAIN, attributes: Collection[str] = ()
+    path: str,
+    columns: Sequence[str],
+    form: CsvForm = PLAIN,
+    attributes: Collection[str] = (),
+    part: FilePart = WHOLE,
 ) -> Iterator[TextRows]:
     """The file's rows in order, in batches of about 1 MiB of text, with only the ``columns`` asked for.
 
     attributes: columns of which a cell that is no text is ``NO_VALUE``, and does not break its row.
+    part: between cuts of ``csv_cuts``; its batches are those that they are in the whole file.
     Equal files give equal batches and equal broken rows: a retry reports the same.
 
     Raises InputError: see ``csv_header``; damaged gzip; a row beyond 1 MiB; a quoted value that does not end, once
@@ -204,7 +211,9 @@ def read_csv(
     header = csv_header(path, form)
     ragged = _RaggedRows(len(header.columns))
     with open_text(path, form.encoding) as stream:
-        ragged.lines = lines = _RememberedLines(stream, header, form.quote)
+        if part.begin.at:
+            stream.seek(part.begin.at)
+        ragged.lines = lines = _RememberedLines(stream, header, form.quote, part)
         rows_before = 0
         # One batch is held back: the last one ends with the row that marks the end.
         held: pa.RecordBatch | None = None
@@ -216,7 +225,9 @@ def read_csv(
             opened.append(
                 pyarrow.csv.open_csv(
                     pa.PythonFile(lines, mode="r"),
-                    read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+                    read_options=pyarrow.csv.ReadOptions(
+                        block_size=BLOCK_BYTES, column_names=list(header.columns) if part.begin.at else None
+                    ),
                     parse_options=parse_options(header.delimiter, form.quote, ragged),
                     convert_options=pyarrow.csv.ConvertOptions(
                         # Binary: a string column would fail the whole file for one byte that is not UTF-8.
@@ -226,7 +237,8 @@ def read_csv(
                     ),
                 )
             )
-            for batch in opened[0]:
+            # The first batch of what begins within a file is the row that marks that.
+            for batch in islice(opened[0], int(part.begin.at > 0), None):
                 if held is not None:
                     yield _as_text(held, rows_before, lines.no_text, attributes)
                     rows_before += held.num_rows
@@ -254,6 +266,9 @@ def read_csv(
             yield _as_text(held, rows_before, lines.no_text, attributes)
         raise failure
     whole, ended = _without_end(held)
+    if part.end is not None and ended and held is not None:
+        # As in the whole file: also without rows, and without bytes of the row that was taken away.
+        whole = held.take(pa.array(range(held.num_rows - 1), pa.int64()))
     if whole is not None:
         yield _as_text(whole, rows_before, lines.no_text, attributes)
     if not ended and (whole is held):
@@ -341,7 +356,7 @@ class _Block(bytearray):
 
 
 class _RememberedLines:
-    """A stream that remembers its last blocks, to tell the line number of a row that turns out to be broken.
+    """A part of a stream that remembers its last blocks, to tell the line of a row that turns out to be broken.
 
     pyarrow's streaming reader does not know line numbers. Rows must be asked for in the order of the file.
     Three things are changed on the way. A header under which columns have no names of their own is written anew. A byte
@@ -349,12 +364,16 @@ class _RememberedLines:
     another width, and behind the latter it overlooks delimiters (where cells are long, it looks for them with an
     instruction for C's strings). And behind the last line comes a row of ``_END``, in the same block, so that batches
     are what they were: only a quoted value that does not end swallows it.
+    Blocks are those of the whole stream. What a part has before its first one, the beginning of a row, comes by
+    itself, behind a row of ``_END``: else the reader would pass over blocks without complete rows.
     """
 
     closed = False
 
-    def __init__(self, stream: BinaryIO, header: CsvHeader, quote: str) -> None:
+    def __init__(self, stream: BinaryIO, header: CsvHeader, quote: str, part: FilePart = WHOLE) -> None:
         self._stream = stream
+        self._begin = part.begin
+        self._left = sys.maxsize if part.end is None else part.end.at - part.begin.at
         self._end = header.delimiter.encode().join([_END] * len(header.columns)) + b"\n"
         self._quotes = OpenQuotes(header.delimiter.encode(), quote.encode()) if quote else None
         self._header = header
@@ -367,7 +386,7 @@ class _RememberedLines:
         self._end_given: weakref.ref[_Block] | None = None
         self._given: list[weakref.ref[_Block]] = []
         self.torn_at: int | None = None  # the line whose quote closes a value of an earlier one
-        self._line = 1  # of the first remembered byte
+        self._line = part.begin.lines + (not part.begin.at)  # of the first remembered byte
         self._from = 0  # everything before it was searched already
 
     def stop(self) -> None:
@@ -413,19 +432,23 @@ class _RememberedLines:
             self._reading = False
 
     def _next(self, size: int) -> bytes:
-        if self._ahead is None:
+        begun = self._ahead is not None
+        if self._ahead is not None:
+            data = self._ahead
+        elif self._begin.at:
+            data = self._full(self._begin.batches * BLOCK_BYTES - self._begin.at)
+        else:
             data = self._full(size)
             if self._header.written is not None:
                 data = data.replace(self._header.line, self._header.written, 1)
-        else:
-            data = self._ahead
         self._ahead = b"" if self.damaged else self._full(size)
         data = self._text(data, self._ahead)
         self.no_text = self.no_text or _SUB in data
+        if self._begin.at and not begun:
+            data = self._end + data
         torn = None if self._quotes is None else self._quotes.torn(data, self._ahead)
         if torn is not None:  # as if the file ended before that quote: the open value swallows the end
-            before = sum(block.count(b"\n") for block in self._blocks) + data.count(b"\n", 0, torn)
-            self.torn_at = self._line + before
+            self.torn_at = self._line + line_ends(b"".join([*self._blocks, data[:torn]]))
             data, self._ahead, self._stopped = data[:torn], b"", True
         if (data or self._stopped) and not self._ahead:
             if self.damaged:  # the last line is not whole
@@ -434,7 +457,7 @@ class _RememberedLines:
         self._blocks.append(data)
         while len(self._blocks) > _REMEMBERED_BLOCKS:
             gone = self._blocks.popleft()
-            self._line += gone.count(b"\n")
+            self._line += line_ends(gone, self._blocks[0])
             self._from = max(0, self._from - len(gone))
         return data
 
@@ -445,12 +468,15 @@ class _RememberedLines:
         rows that are whole, now after these and now after those.
         """
         parts = [b"."]
+        size = min(size, self._left)
         try:
             while parts[-1] and (rest := size + 1 - sum(map(len, parts))) > 0:
                 parts.append(self._stream.read(rest))
         except (EOFError, zlib.error, gzip.BadGzipFile):
             self.damaged = True
-        return b"".join(parts[1:])
+        data = b"".join(parts[1:])
+        self._left -= len(data)
+        return data
 
     def _text(self, data: bytes, following: bytes) -> bytes:
         """The block with SUB for NUL, and for every byte that is not UTF-8."""
@@ -477,7 +503,7 @@ class _RememberedLines:
                 end == len(text) or text[end : end + 1] in b"\r\n"
             ):
                 self._from = end
-                return self._line + text.count(b"\n", 0, at)
+                return self._line + line_ends(text[:at])
             at = text.find(wanted, at + 1)
         return None
 
@@ -502,8 +528,7 @@ def _as_text(batch: pa.RecordBatch, rows_before: int, no_text: bool, attributes:
     broken = tuple(
         BrokenRow(
             name,
-            f"row {rows_before + number + 1} of the file's complete rows is not UTF-8 text, or holds the character NUL"
-            " or SUB",
+            "the row is not UTF-8 text, or holds the character NUL or SUB",
             "UTF-8 text without the characters NUL and SUB",
             complete=rows_before + number,
         )
@@ -546,6 +571,11 @@ def _line_ends_by(quote: bytes) -> re.Pattern[bytes]:
         return re.compile(rb"[^\r]*")
     sign = re.escape(quote)
     return re.compile(rb"(?:[^" + sign + rb"\r]+|" + sign + rb"[^" + sign + rb"]*" + sign + rb"?)*")
+
+
+def is_compressed(stream: BinaryIO) -> bool:
+    """Whether what ``open_text`` gave has other bytes than the file."""
+    return isinstance(stream, gzip.GzipFile)
 
 
 def is_utf8(encoding: str) -> bool:

@@ -9,12 +9,13 @@ import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from kanonflow.pipelines.feeds.csv_files import TextRows, open_text
+from kanonflow.pipelines.feeds.csv_files import TextRows, is_compressed, open_text
 from kanonflow.pipelines.feeds.message_values import JsonValues
+from kanonflow.pipelines.feeds.stored_files import BEGINNING, WHOLE, Cut, FilePart
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import spellable
 
@@ -61,13 +62,29 @@ def _note(record: Mapping[str, Any], before: str, columns: dict[str, pa.DataType
             columns[name] = _LISTS
 
 
-def read_json(path: str, columns: Sequence[str], attributes: Collection[str] = ()) -> Iterator[TextRows]:
+def json_cuts(path: str, least: int) -> Iterator[Cut]:
+    """Places between batches of ``read_json``, at least so many bytes apart; of a compressed file none. O(the file)."""
+    with open_text(path) as stream:
+        if is_compressed(stream):
+            return
+        last = 0
+        for rows, (number, _) in enumerate(_filled(stream), 1):
+            if rows % _AT_ONCE == 0 and (at := stream.tell()) - last >= least:
+                last = at
+                yield Cut(at, rows // _AT_ONCE, number)
+
+
+def read_json(
+    path: str, columns: Sequence[str], attributes: Collection[str] = (), part: FilePart = WHOLE
+) -> Iterator[TextRows]:
     """The file's rows in order, with only the ``columns``; lines that are none with the rows before and behind them.
 
     attributes: as of ``read_csv``. Raises InputError: damaged gzip, once the rows before it are handed on.
     """
-    decoder = JsonValues(columns, attributes, "line")
-    lines = _lines(path)
+    return part.of(_decoded(_lines(path, part.begin), JsonValues(columns, attributes, "line")))
+
+
+def _decoded(lines: Iterator[tuple[int, bytes]], decoder: JsonValues) -> Iterator[TextRows]:
     failure: InputError | None = None
     while failure is None:
         chunk: list[tuple[int, bytes]] = []
@@ -94,13 +111,20 @@ def read_json(path: str, columns: Sequence[str], attributes: Collection[str] = (
         raise failure
 
 
-def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, without their ends, and their numbers from 1. Raises InputError: damaged gzip."""
+def _lines(path: str, begin: Cut = BEGINNING) -> Iterator[tuple[int, bytes]]:
+    """Lines behind a cut that are not blank, and their numbers from 1. Raises InputError: damaged gzip."""
     try:
         with open_text(path) as stream:
-            for number, line in enumerate(stream, 1):
-                bare = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
-                if bare.strip():
-                    yield number, bare
+            if begin.at:
+                stream.seek(begin.at)
+            yield from _filled(stream, begin.lines)
     except _DAMAGED:
         raise InputError(f"{path}: the compressed file is damaged or cut off") from None
+
+
+def _filled(stream: BinaryIO, before: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, without their ends, and their numbers. before: lines of the file before them."""
+    for number, line in enumerate(stream, before + 1):
+        bare = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
+        if bare.strip():
+            yield number, bare

@@ -8,9 +8,11 @@ the position in the checkpoint is all there is, and one reader lives as long as 
 from __future__ import annotations
 
 import contextlib
+import logging
+import threading
 import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, cast
 
 import apache_beam as beam
 from apache_beam.coders import Coder
@@ -22,11 +24,13 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints.decorators import no_annotations
+from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
 
 from kanonflow.pipelines.run_records.refused_state import FEED_GONE, RefusedState
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.begin_once import BeginOnce
+from kanonflow.transforms.reader_shares import WHOLE, Share, element_of, share_of, shares
 from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 
@@ -44,10 +48,9 @@ BUNDLE_SECONDS = 1.0
 STOP_SECONDS = 3.0
 """How often a source looks whether its feed is to end: on object storage each look is a request."""
 
-_FEED = b"feed"
-"""The element that is read from; behind it stands where reading begins."""
-
 _ENDS = "ends"
+
+_LOG = logging.getLogger(__name__)
 
 _ROUNDING_SECONDS = 0.5
 """Beam takes the time until it asks how long the pause is off the pause, and Flink then the part of a second."""
@@ -97,7 +100,7 @@ class FeedGoneError(InputError):
 
 
 class PolledRows(NamedTuple):
-    """What ``ReadPolled`` gives. ends: PCollection[bytes], the position that the feed ended at, once it has."""
+    """What ``ReadPolled`` gives. ends: PCollection[bytes], the position that each reader ended at, once it has."""
 
     rows: beam.PCollection
     ends: beam.PCollection
@@ -111,13 +114,26 @@ class PolledSource(Protocol):
         ...
 
 
+class SharedSource(PolledSource, Protocol):
+    """A feed that several readers can share."""
+
+    def of_share(self, share: Share) -> PolledSource:
+        """The same feed, of which a reader reads its share alone; its positions say whose they are."""
+        ...
+
+    def begins_of(self, position: bytes, share: Share) -> bytes:
+        """Of a position of the whole feed what the reader of a share begins at; of b"" that."""
+        ...
+
+
 class ReadPolled(beam.PTransform):
     """PBegin -> PolledRows; its rows PCollection[RawBatch], each at the event time of its oldest row.
 
     out_of_orderness_ms: how far the watermark stays behind the newest event. stop_file: when it is there, the feed ends
     with what it holds then (stop_stream.py); None: it ends by itself or never. refused: what tells that the state was
     refused, and ends the job; None: nothing does. begins_at: the position that a job without state begins at; b"": the
-    feed's beginning.
+    feed's beginning. readers: how many share the feed; more than one only of a ``SharedSource``. A job with state has
+    those of its state.
     """
 
     def __init__(
@@ -127,16 +143,20 @@ class ReadPolled(beam.PTransform):
         stop_file: str | None = None,
         refused: RefusedState | None = None,
         begins_at: bytes = b"",
+        readers: int = 1,
     ) -> None:
         super().__init__()
-        self._poll = _Poll(source, out_of_orderness_ms, stop_file, refused)
-        self._begins_at = begins_at
+        self._poll = _Poll(source, out_of_orderness_ms, stop_file, refused, readers)
+        self._elements = [
+            element_of(each, begins_at if each == WHOLE else _shared(source).begins_of(begins_at, each))
+            for each in shares(readers)
+        ]
 
     @no_annotations
     def expand(self, begin: beam.pvalue.PBegin) -> PolledRows:
         read = (
             begin
-            | "Feed" >> BeginOnce(_FEED + self._begins_at)
+            | "Feed" >> BeginOnce(*self._elements)
             | "Poll" >> beam.ParDo(self._poll).with_outputs(_ENDS, main="rows")
         )
         read.rows.element_type = RawBatch
@@ -200,7 +220,7 @@ class _Tracker(RestrictionTracker):
 
 class _Provider(RestrictionProvider):
     def initial_restriction(self, element: bytes) -> _Position:
-        return _Position(element.removeprefix(_FEED), False)
+        return _Position(share_of(element)[1], False)
 
     def create_tracker(self, restriction: _Position) -> _Tracker:
         return _Tracker(restriction)
@@ -220,6 +240,51 @@ _PROVIDER = _Provider()
 _ESTIMATOR = ManualWatermarkEstimator.default_provider()
 
 
+class _OpenReaders:
+    """The readers of a worker's process, by their elements, each lent to one bundle at a time.
+
+    Bundles of one step take whichever of its copies in the process is free. A reader that stayed with a copy would be
+    elsewhere than its element whenever another copy had read on, and would connect anew each time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[bytes, PolledReader] = {}
+        self._steps = 0
+
+    def join(self) -> _OpenReaders:
+        """One more copy of the step uses them."""
+        with self._lock:
+            self._steps += 1
+        return self
+
+    def leave(self) -> None:
+        """One copy less; the last one closes them."""
+        with self._lock:
+            self._steps -= 1
+            left = [] if self._steps else list(self._idle.values())
+            self._idle = self._idle if self._steps else {}
+        for reader in left:
+            reader.close()
+
+    @contextlib.contextmanager
+    def lent(self, element: bytes, open_one: Callable[[], PolledReader]) -> Iterator[PolledReader]:
+        """The reader of an element, which nobody else has meanwhile."""
+        with self._lock:
+            reader = self._idle.pop(element, None)
+        reader = reader or open_one()
+        try:
+            yield reader
+        except BaseException:  # the next bundle opens another
+            reader.close()
+            raise
+        with self._lock:
+            other = self._idle.pop(element, None)  # of a bundle that was given up
+            self._idle[element] = reader
+        if other is not None:
+            other.close()
+
+
 class _Poll(beam.DoFn):
     """Reads for a moment and puts off the rest; what a bundle emits and where it ended are one commit."""
 
@@ -229,6 +294,7 @@ class _Poll(beam.DoFn):
         out_of_orderness_ms: int,
         stop_file: str | None = None,
         refused: RefusedState | None = None,
+        readers: int = 1,
     ) -> None:
         self._source = source
         self._out_of_orderness_ms = out_of_orderness_ms
@@ -237,7 +303,9 @@ class _Poll(beam.DoFn):
         self._looked_at: float | None = None
         self._stops = False
         self._is_refused = False
-        self._reader: PolledReader | None = None
+        self._readers = readers
+        self._shared = Shared()
+        self._open: _OpenReaders | None = None
         self._clock = time.monotonic
         self._rows = Metrics.counter(NAMESPACE, "rows_read")
 
@@ -259,12 +327,25 @@ class _Poll(beam.DoFn):
             self._refused.end_job()
             tracker.defer_remainder(Duration(STOP_SECONDS + _ROUNDING_SECONDS))
             return
-        if self._reader is None:
-            self._reader = self._source.open()
+        if self._open is None:
+            self._open = self._shared.acquire(_OpenReaders).join()
+        with self._open.lent(element, lambda: self._opened(element)) as reader:
+            yield from self._rows_of(reader, tracker, watermark)
+
+    def _opened(self, element: bytes) -> PolledReader:
+        share, _ = share_of(element)
+        if share.of != self._readers:
+            _LOG.warning(
+                "the stream goes on with the readers that it began with, %d, and not with %d: its state holds where"
+                " each of them is", share.of, self._readers,
+            )  # fmt: skip
+        return (self._source if share == WHOLE else _shared(self._source).of_share(share)).open()
+
+    def _rows_of(self, reader: PolledReader, tracker: Any, watermark: Any) -> Iterator[TimestampedValue]:
         ends_at = self._clock() + BUNDLE_SECONDS
-        at = self._with_end(self._reader, left.at)
+        at = self._with_end(reader, tracker.current_restriction().at)
         while True:
-            chunk = self._read(self._reader, at)
+            chunk = self._read(reader, at)
             if not tracker.try_claim(_Position(chunk.position, chunk.done)):
                 return
             at = chunk.position
@@ -316,10 +397,15 @@ class _Poll(beam.DoFn):
             yield TimestampedValue(batch, floor if oldest_ms is None else _at(oldest_ms))
 
     def teardown(self) -> None:
-        """Close the reader."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """Close the readers, where no other copy of the step has them."""
+        if self._open is not None:
+            self._open.leave()
+            self._open = None
+
+
+def _shared(source: PolledSource) -> SharedSource:
+    """A feed that has several readers is one that they can share."""
+    return cast(SharedSource, source)
 
 
 def _at(milliseconds: int) -> Timestamp:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kanonflow.pipelines.feeds.columnar_files import read_avro, read_parquet
+from kanonflow.pipelines.feeds.columnar_files import parquet_part, read_avro
 from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, csv_header, read_csv
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
 from kanonflow.pipelines.feeds.json_lines import read_json
 from kanonflow.pipelines.feeds.row_lines import CsvLines, CsvOrigins, FileOrigins, LineOrigins
+from kanonflow.pipelines.feeds.stored_files import WHOLE, FilePart
 from kanonflow.pipelines.feeds.workbooks import read_sheet
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
 from kanonflow.transforms.rows.elements import RawBatch, to_ipc
@@ -23,25 +24,33 @@ Reading = Callable[..., Iterator[RawBatch]]
 
 
 def read_batches(
-    file: InputFile, columns: Sequence[str], form: CsvForm = PLAIN, attributes: Collection[str] = ()
+    file: InputFile,
+    columns: Sequence[str],
+    form: CsvForm = PLAIN,
+    attributes: Collection[str] = (),
+    part: FilePart = WHOLE,
 ) -> Iterator[RawBatch]:
     """One file as RawBatch elements; every reading gives the same ones, rows in the order of the file.
 
     attributes: as of ``read_csv``; files of other formats have no cells that are no value.
+    part: of the file (``file_splits``). Its rows come in the batches of the whole file. Broken rows of CSV come by
+    themselves, for how many were before the part is not known.
     Raises InputError: the file is damaged.
     """
     # Two counters: how far ahead of the rows the broken rows are found varies from run to run.
-    with_rows, without_rows = count(), count()
+    with_rows, without_rows = count(part.begin.batches), count()
+    without = f"broken from {part.begin.batches}" if part.begin.batches else "broken"
     lines = broken_lines = None
     if file.format is FileFormat.CSV:
-        lines = CsvLines(file.path, with_delimiter(form, csv_header(file.path, form).delimiter))
+        form = with_delimiter(form, csv_header(file.path, form).delimiter)
+        lines = CsvLines(file.path, form, part.begin)
         broken_lines = copy(lines)  # each goes forward only
-    for each in _rows(file, columns, form, attributes):
+    for each in _rows(file, columns, form, attributes, part):
         rows = each.rows
         records = tuple(unparseable(file, row, broken_lines) for row in each.broken)
         if rows is None:
             yield RawBatch(
-                batch_name(file.name, "broken", next(without_rows)), to_ipc(_no_rows(columns)), records
+                batch_name(file.name, without, next(without_rows)), to_ipc(_no_rows(columns)), records
             )
         else:
             its: RowOrigins = FileOrigins(file.name, each.first)
@@ -115,23 +124,22 @@ def unparseable(file: InputFile, row: BrokenRow, lines: CsvLines | None = None) 
 
 
 def _rows(
-    file: InputFile, columns: Sequence[str], form: CsvForm, attributes: Collection[str]
+    file: InputFile, columns: Sequence[str], form: CsvForm, attributes: Collection[str], part: FilePart
 ) -> Iterator[TextRows]:
     match file.format:
         case FileFormat.CSV:
-            yield from read_csv(file.path, columns, form, attributes)
+            yield from read_csv(file.path, columns, form, attributes, part)
         case FileFormat.JSON:
-            yield from read_json(file.path, columns, attributes)
+            yield from read_json(file.path, columns, attributes, part)
         case FileFormat.XLSX:
             yield from read_sheet(file.path, columns, form, attributes)
         case FileFormat.AVRO:
-            yield from _numbered(read_avro(file.path, columns))
+            yield from _numbered(read_avro(file.path, columns, part), part.begin.lines)
         case FileFormat.PARQUET:
-            yield from _numbered(read_parquet(file.path, columns))
+            yield from _numbered(parquet_part(file.path, columns, part), part.begin.lines)
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[TextRows]:
-    first = 0
+def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[TextRows]:
     for rows in batches:
         yield TextRows(rows, (), first)
         first += rows.num_rows

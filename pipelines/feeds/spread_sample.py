@@ -199,7 +199,7 @@ def _through(
 def _row_groups(
     file: InputFile, columns: Sequence[str], csv: CsvForm, quota: int, runs: int | None
 ) -> FileSample:
-    sizes = parquet_row_groups(file.path)
+    sizes = [group.rows for group in parquet_row_groups(file.path)]
     groups = _spread(len(sizes), _MOST_GROUPS if runs is None else min(_MOST_GROUPS, runs))
     share = -(-quota // max(1, len(groups)))
     tables = []

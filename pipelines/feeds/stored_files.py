@@ -1,4 +1,5 @@
-"""Files by their path: local ones as Python opens them, those of other file systems through Beam, loaded for them.
+"""Files by their path: local ones as Python opens them, those of other file systems through Beam, loaded for them; and
+the parts of a file that are read as if it were read whole.
 
 Beam takes a second and a half to load. Who looks at a local file, before any pipeline is made, need not wait for it.
 """
@@ -7,7 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterator
+from itertools import islice
+from typing import BinaryIO, NamedTuple, TypeVar
+
+Batch = TypeVar("Batch")
 
 _SCHEME = re.compile(r"([a-zA-Z][-a-zA-Z0-9+.]*)://")
 _GLOB = re.compile(r"[*?\[]")
@@ -18,6 +23,36 @@ class StoredFile(NamedTuple):
 
     path: str
     size: int
+
+
+class Cut(NamedTuple):
+    """A place of a file between two of its batches.
+
+    at: bytes before it, to the end of a row or block; of Parquet row groups. batches: of rows, before it. lines: before
+    it, rows where a file has no lines. skipped: rows behind ``at`` that are of the batches before.
+    """
+
+    at: int = 0
+    batches: int = 0
+    lines: int = 0
+    skipped: int = 0
+
+
+BEGINNING = Cut()
+
+
+class FilePart(NamedTuple):
+    """From one cut to another; None: to the file's end."""
+
+    begin: Cut = BEGINNING
+    end: Cut | None = None
+
+    def of(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Of all batches behind ``begin`` those of the part. Nothing is read behind them."""
+        return islice(batches, None if self.end is None else self.end.batches - self.begin.batches)
+
+
+WHOLE = FilePart()
 
 
 def scheme_of(path: str) -> str | None:

@@ -9,6 +9,7 @@ config=FILE                 further properties of the client, one a line (librdk
 idle=60s                    source: after that long without a row a partition no longer holds back the others
 from=earliest               source: where the first read begins; the only choice, for other rows would be lost
 until=end                   source: read what is there when the job begins, then end
+readers=4                   source: how many read the topic side by side, each some of its partitions
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ SCHEME = "kafka://"
 DEFAULT_IDLE = "60s"
 
 _BOTH = ("format", "schema", "registry", "config")
-_SOURCE_ONLY = ("idle", "from", "until")
+_SOURCE_ONLY = ("idle", "from", "until", "readers")
 _EARLIEST = "earliest"
 _OFFSETS = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*")
+_READERS = re.compile(r"[1-9]\d{0,2}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):(\d{1,5})")
 
@@ -80,6 +82,7 @@ class KafkaAddress:
     bootstrap: host:port[,host:port].     value_format: see there.     schema, config: files; registry: a URL.
     idle_ms: after how long without a row a partition no longer holds back the others.
     until_end: end where the topic ended when the first read began. begin: where the first read begins.
+    readers: how many share the topic; None: as many as fit (``shared_by``).
     """
 
     bootstrap: str
@@ -91,6 +94,7 @@ class KafkaAddress:
     idle_ms: int = 60_000
     until_end: bool = False
     begin: Begin = Begin()
+    readers: int | None = None
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.bootstrap}/{self.topic}"
@@ -135,6 +139,7 @@ def _parse(text: str, known: tuple[str, ...], *, source: bool) -> KafkaAddress:
         idle_ms=parse_duration(options.get("idle", DEFAULT_IDLE)) or 0,
         until_end=options.get("until") == "end",
         begin=_begin(options.get("from", _EARLIEST)) or Begin(),
+        readers=int(options["readers"]) if "readers" in options else None,
     )
 
 
@@ -231,3 +236,5 @@ def _reading_mistakes(options: dict[str, str]) -> Iterator[str]:
         )
     if options.get("until", "end") != "end":
         yield "until: only end; leave it out to read on for ever"
+    if _READERS.fullmatch(options.get("readers", "1")) is None:
+        yield "readers: a number from 1 to 999, at most the partitions that the topic has"

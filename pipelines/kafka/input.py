@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from kanonflow.pipelines.feeds.input_files import InputSchema
 from kanonflow.pipelines.feeds.message_values import JsonValues, ValueDecoder
 from kanonflow.pipelines.kafka.address import KafkaAddress, ValueFormat
 from kanonflow.pipelines.kafka.avro_values import AvroValues, RegistryValues, usable_schema
-from kanonflow.pipelines.kafka.client import read_properties
+from kanonflow.pipelines.kafka.client import connect, kafka_library, partitions_of, read_properties
 from kanonflow.pipelines.kafka.schema_registry import (
     RegistryUnavailableError,
     SchemaRegistry,
@@ -21,6 +22,9 @@ from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.rows.element_rows import text_schema
+
+TRIES = 5
+"""How often the brokers are asked how many partitions there are."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,35 @@ def kafka_input(address: KafkaAddress, policy: Policy) -> KafkaInput:
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     return KafkaInput(InputSchema(columns, text=False), json.dumps(avro))
+
+
+def shared_by(address: KafkaAddress, parallelism: int) -> int:
+    """How many readers share a topic: as ``readers=`` says, else one for each parallel instance that has a partition.
+
+    Where no broker answers here, only the workers may reach it: then one, unless the address says how many.
+    Raises InputError: the topic has fewer partitions than the address says, there is none, or access is refused.
+    """
+    if (address.readers or parallelism) == 1:
+        return 1
+    partitions = _partitions(address)
+    if partitions is None:
+        return address.readers or 1
+    if address.readers is not None and address.readers > partitions:
+        raise InputError(
+            f"{address}: readers={address.readers}: the topic has {partitions} partitions, and the other readers would"
+            " have none; leave it out, or say at most that many"
+        )
+    return address.readers or min(parallelism, partitions)
+
+
+def _partitions(address: KafkaAddress) -> int | None:
+    """How many partitions a topic has; None: no broker answers."""
+    library = kafka_library()
+    client = connect(library.admin.AdminClient, address, {})
+    for _ in range(TRIES):
+        with contextlib.suppress(library.KafkaException):
+            return len(partitions_of(client, address))
+    return None
 
 
 def value_decoder(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -30,17 +30,22 @@ from kanonflow.pipelines.kafka.client import (
     refuse_if_final,
 )
 from kanonflow.pipelines.kafka.input import value_decoder
+from kanonflow.pipelines.kafka.other_partitions import OtherPartitions
 from kanonflow.pipelines.kafka.progress import (
     PartitionProgress,
     Silence,
     TopicProgress,
+    begins_of,
     decode_position,
     encode_position,
+    nothing_read,
+    position_of,
     reached,
 )
 from kanonflow.pipelines.kafka.schema_registry import RegistryUnavailableError
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.reader_shares import WHOLE, Share
 from kanonflow.transforms.rows.elements import RawBatch, arrivals, arrived_at, to_ipc
 from kanonflow.transforms.rows.event_times import event_times, newest_credible
 from kanonflow.transforms.rows.row_origins import RowOrigin, told
@@ -70,22 +75,32 @@ class KafkaSource:
     """A topic as a polled source.
 
     bound: the policy bound to ``kafka_input(...).schema``; only its columns are kept.
-    avro: ``kafka_input(...).avro``.     clock: wall clock, seconds since 1970.
+    avro: ``kafka_input(...).avro``.     clock: wall clock, seconds since 1970.     share: the partitions that are read.
 
     Event time is the policy's time field. The time that is reached is the least of the partitions' newest; a
     partition that gave nothing for the address's ``idle`` while another did does not count; when all are silent,
     time stands still. A row whose time is more than a day ahead of the clock says nothing about time, nor does one that
-    is further ahead of its arrival than ``max_ahead``; a message arrives at its own timestamp.
+    is further ahead of its arrival than ``max_ahead``; a message arrives at its own timestamp. A reader of a share
+    whose partitions are all silent goes by those of the others (other_partitions.py).
     """
 
     address: KafkaAddress
     bound: BoundPolicy
     avro: str | None = None
     clock: Callable[[], float] = time.time
+    share: Share = WHOLE
 
     def open(self) -> KafkaReader:
         """A reader of its own. Raises InputError: no client library, or a config that cannot be used."""
         return KafkaReader(self)
+
+    def of_share(self, share: Share) -> KafkaSource:
+        """The same topic, of which some partitions are read."""
+        return replace(self, share=share)
+
+    def begins_of(self, position: bytes, share: Share) -> bytes:
+        """Of a position of the whole topic what a reader begins at; of b"" that."""
+        return begins_of(position, share)
 
 
 class KafkaReader:
@@ -94,6 +109,7 @@ class KafkaReader:
     def __init__(self, source: KafkaSource) -> None:
         self._address = source.address
         self._clock = source.clock
+        self._share = source.share
         self._decoder = value_decoder(
             source.address, source.avro, source.bound.input_columns, source.bound.attributes
         )
@@ -105,8 +121,10 @@ class KafkaReader:
         self._assigned = False
         self._undecoded: list[Any] = []
         self._at: bytes | None = None
-        self._progress = TopicProgress({})
+        self._progress = nothing_read(source.share)
         self._silence = Silence(source.address.idle_ms, source.clock)
+        self._others: tuple[int, ...] | None = None
+        self._elsewhere = OtherPartitions(source.address, self._connect, self._newest, source.clock)
         self._looked_at = self._clock()
         self._confirmed_at: dict[int, float] = {}
 
@@ -160,22 +178,30 @@ class KafkaReader:
             raise ConnectionError(f"{self._address}: {error.args[0].name()}") from None
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Give the connections back."""
         self._consumer.close()
+        self._elsewhere.close()
 
     def _ending(self, position: bytes) -> bytes:
-        progress = decode_position(position) if position else TopicProgress({})
-        if progress.partitions and all(each.end is not None for each in progress.partitions.values()):
+        progress = position_of(position, self._share)
+        if progress.ends and all(each.end is not None for each in progress.partitions.values()):
             return position
         partitions = dict(progress.partitions)
-        for number in partitions_of(self._consumer, self._address):
+        for number in self._partitions():
             place = self._library.TopicPartition(self._address.topic, number)
             first, end = self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS)
             at = partitions.get(number, PartitionProgress(first))
             if not position:
                 at = self._beginning(number)
             partitions[number] = at if at.end is not None else at._replace(end=max(end, at.next))
-        return encode_position(progress._replace(partitions=partitions))
+        part = progress.part and progress.part._replace(ends=True)
+        return encode_position(progress._replace(partitions=partitions, part=part))
+
+    def _partitions(self) -> list[int]:
+        """The partitions of the topic that this reader reads."""
+        numbers = partitions_of(self._consumer, self._address)
+        self._others = tuple(number for number in numbers if not self._share.owns(number))
+        return [number for number in numbers if self._share.owns(number)]
 
     def _again(self, position: bytes, why: str) -> Chunk:
         self._trouble.tell(why)
@@ -202,11 +228,10 @@ class KafkaReader:
             # Not assigned anew: for a moment the client would tell positions of before, and rows would be passed over.
             self._consumer.close()
             self._consumer, self._assigned = self._connect(), False
-        if position:
-            self._progress = self._kept(decode_position(position))
-        else:
-            numbers = partitions_of(self._consumer, self._address)
-            self._progress = TopicProgress({number: self._beginning(number) for number in numbers})
+        self._progress = self._kept(position_of(position, self._share))
+        if not position:
+            partitions = {number: self._beginning(number) for number in self._partitions()}
+            self._progress = self._progress._replace(partitions=partitions)
         self._assigned = True
         self._consumer.assign(
             [
@@ -235,14 +260,12 @@ class KafkaReader:
         return progress._replace(partitions=partitions)
 
     def _look_for_new_partitions(self) -> None:
-        ends = any(partition.end is not None for partition in self._progress.partitions.values())
-        if ends or self._clock() - self._looked_at < NEW_PARTITION_SECONDS:
+        if self._progress.ends or self._clock() - self._looked_at < NEW_PARTITION_SECONDS:
             return
         self._looked_at = self._clock()
-        numbers = partitions_of(self._consumer, self._address)
         new = {
             number: self._beginning(number, found_later=True)
-            for number in numbers
+            for number in self._partitions()
             if number not in self._progress.partitions
         }
         if new:
@@ -311,12 +334,32 @@ class KafkaReader:
                     self._silence.hear(number)
                     self._confirmed_at.pop(number, None)
         partitions, read_to_end = self._partitions_now(messages, newest)
-        progress = self._progress = TopicProgress(partitions, self._progress.latest_ms)
-        idle = self._confirmed(self._silence.idle(read_to_end))
-        progress = self._progress = progress._replace(latest_ms=reached(progress, idle))
-        done = bool(partitions) and progress.finished
-        more = not done and len(read_to_end) < len(partitions)
-        return Chunk(tuple(batches), encode_position(progress), progress.latest_ms, more, done)
+        progress = self._progress = self._progress._replace(partitions=partitions)
+        elsewhere = self._reached_elsewhere()
+        idle = self._confirmed(self._silence.idle(read_to_end, elsewhere=elsewhere is not None))
+        progress = self._progress = progress._replace(latest_ms=reached(progress, idle, elsewhere))
+        more = not progress.finished and len(read_to_end) < len(partitions)
+        return Chunk(tuple(batches), encode_position(progress), progress.latest_ms, more, progress.finished)
+
+    def _reached_elsewhere(self) -> int | None:
+        """What the partitions of other readers say about time, while all of these are silent; None: nothing."""
+        if self._share == WHOLE or not self._silence.everywhere():
+            self._elsewhere.forget()
+            return None
+        try:
+            if self._others is None:
+                self._partitions()
+            return self._elsewhere.reached(self._consumer, self._others or ())
+        except self._library.KafkaException as error:
+            self._trouble.tell(error.args[0].name())
+        except RegistryUnavailableError as error:
+            self._trouble.tell(str(error))
+        return None
+
+    def _newest(self, number: int, messages: Sequence[Any]) -> int | None:
+        """The newest credible event time of messages of a partition."""
+        newest = (batch.newest_ms for batch in self._batches(number, messages))
+        return max((each for each in newest if each is not None), default=None)
 
     def _partitions_now(
         self, messages: Sequence[Any], newest: Mapping[int, int]
@@ -326,7 +369,7 @@ class KafkaReader:
         places = {number: self._library.TopicPartition(topic, number) for number in self._progress.partitions}
         last = {message.partition(): message.offset() for message in messages}
         partitions, read_to_end = {}, set()
-        for place in self._consumer.position(list(places.values())):
+        for place in self._consumer.position(list(places.values())) if places else ():
             number, before = place.partition, self._progress.partitions[place.partition]
             # The client's position also passes what is no row: aborted messages and ends of transactions.
             following = max(before.next, last.get(number, -1) + 1, place.offset)

@@ -32,10 +32,12 @@ def no_promise(verdict: Verdict | None, *, released_again: bool, divided: bool =
 
 
 def told_promise(head: Mapping[str, Any], lost: str | None) -> Iterator[Block]:
-    """head: k, protect and cohort, as metrics have them. lost: ``no_promise``."""
+    """head: k, protect, cohort and against, as metrics have them. lost: ``no_promise``."""
     if lost is not None:
         yield Paragraph(lost)
         return
     promise = promise_of(head["protect"], head.get("cohort"))
     yield Paragraph(promise.said(head["k"]))
+    if head.get("against"):
+        yield Paragraph(head["against"])
     yield Items(promise.premises(head["k"]), "Premises of this promise, and what it does not cover")

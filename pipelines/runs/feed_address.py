@@ -61,6 +61,10 @@ class DirectoryFeed:
         """Whether the address says where to begin: a directory's never does."""
         return False
 
+    def readers(self, parallelism: int) -> int:
+        """How many read it side by side: one, who knows by their order how far time is."""
+        return 1
+
     def going_on(self, ended: str) -> bytes:
         """Where a stream begins that goes on behind one that ended there; "": there is none."""
         return ArrivalPosition.decode(ended.encode()).going_on() if ended else b""
@@ -118,6 +122,12 @@ class TopicFeed:
     def chosen(self) -> bool:
         """Whether the address says where to begin."""
         return self.address.begin.chosen
+
+    def readers(self, parallelism: int) -> int:
+        """How many read it side by side in a job of this parallelism. Raises InputError: not as many as it says."""
+        from kanonflow.pipelines.kafka.input import shared_by
+
+        return shared_by(self.address, parallelism)
 
     def going_on(self, ended: str) -> bytes:
         """Where a stream begins that goes on behind one that ended there; "": there is none."""

@@ -17,6 +17,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.typehints.decorators import no_annotations
 
+from kanonflow.pipelines.kafka.progress import joined
 from kanonflow.transforms.begin_once import BeginOnce
 from kanonflow.transforms.files.create_if_absent import create_if_absent
 from kanonflow.transforms.sinks.sinks import restricted_directory
@@ -37,7 +38,7 @@ def stop_file(output: str) -> str:
 class Silence(beam.PTransform):
     """What steps make -> nothing, and the time that they have reached; and one element, to begin with.
 
-    ends: PCollection[bytes], where the feed ended, once it has; handed on. None: nobody wants to know.
+    ends: PCollection[bytes], where the feed's readers ended, once they have; handed on. None: nobody wants to know.
 
     Behind steps whose other outputs go through a step that Flink fuses with them too, it is fused with them. Else all
     that they make would go to a Python worker once more, to be dropped there.
@@ -105,7 +106,8 @@ class _Nothing(beam.DoFn):
 
 
 class _TimeEnds(beam.DoFn):
-    """position: the cell of where the feed ended; a job that an older build began may end without."""
+    """position: the cell of where the feed ended, of the readers that have said it; all have when their time has ended.
+    A job that an older build began may end without."""
 
     END = TimerSpec("kanonflow_feed_end", TimeDomain.WATERMARK)
     POSITION = ReadModifyWriteStateSpec("position", BytesCoder())
@@ -117,7 +119,7 @@ class _TimeEnds(beam.DoFn):
         position: Any = beam.DoFn.StateParam(POSITION),
     ) -> None:
         if element[1] != _KEY:
-            position.write(element[1])
+            position.write(joined(position.read() or b"", element[1]))
         end.set(GlobalWindow().max_timestamp())
 
     @on_timer(END)

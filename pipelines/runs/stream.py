@@ -192,6 +192,9 @@ def stream_feed(
         # The end of this feed would stop that job too.
         raise OptionsError(f"--job_name {name}: a job of that name runs there already; choose another name")
     metrics_folder, seen = metrics_directory(options.output), as_workers_see(options.output)
+    readers = source.readers(_parallelism(options))
+    if readers > 1 and not (options.quiet or start.from_state):
+        tell(f"{source}: {readers} readers share its partitions", terminal)
     with ExitStack() as stack:
         flags = (*with_job_server(options.runner, options.beam_flags, terminal), f"--job_name={name}")
         if is_flink(options.runner):
@@ -230,6 +233,7 @@ def stream_feed(
                 stop_file(seen),
                 RefusedState(seen),
                 source.going_on(directory.begins),
+                readers,
             ),
             kanonymize(
                 bound,
@@ -270,6 +274,12 @@ def stream_feed(
             return None
         notices.look(last=True)
     return summarize_stream(options.output, policy)
+
+
+def _parallelism(options: RunOptions) -> int:
+    """How many instances of a step work side by side, as far as that is known before the job runs."""
+    told = flag_value(options.beam_flags, "--parallelism") if is_flink(options.runner) else None
+    return max(int(told), 1) if told is not None and told.lstrip("-").isdigit() else 1
 
 
 def _watch(name: str, start: StreamStart, options: RunOptions, terminal: TextIO) -> JobWatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kanonflow.schemas.against import Against
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.expected_forms import expected_instead
 
@@ -60,6 +61,18 @@ def lost_rows(
     losses.sort(key=lambda lost: (-lost.rows, lost.reason, lost.field or ""))
     above = [lost for lost in losses if lost.share > limit]
     return tuple(above or losses)
+
+
+def dropped_lines(dropped: int, rows_read: int, against: Against | None) -> tuple[str, ...]:
+    """Why a run is a failure that dropped too much for the reader of ``against``; none of others."""
+    if against is None or not rows_read or dropped / rows_read <= against.dropped_limit:
+        return ()
+    return (
+        f"{dropped:,} of {rows_read:,} rows read ({dropped / rows_read:.1%}) were rejected for good (known_otherwise),"
+        f" so that {against.guaranteed.name} leaves enough people, and max_dropped is {against.dropped_limit:g}."
+        " What was released stays. Larger cohorts (cohort_size), longer windows or a coarser payload lose less; or ask"
+        " for less in against, or raise max_dropped",
+    )
 
 
 def lost_lines(

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
-from kanonflow.pipelines.terminal.lost_input import lost_lines, lost_rows
+from kanonflow.pipelines.terminal.lost_input import dropped_lines, lost_lines, lost_rows
 from kanonflow.pipelines.terminal.table import labelled
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy import Policy
@@ -25,7 +25,8 @@ class RunSummary:
     releases: files published (or found published).     gcp, lower_bound: means over the released rows of
     windows that have both numbers; None without one.     *_seconds: wall clock; solve and publish as the
     windows measured them.     lasting: lines about cohorts that last; none of other policies.
-    lost: lines about what does not fit, where that is more than the policy lets pass (``lost_input``).
+    lost: lines about what does not fit, or is dropped for a reader who knows more, above what the policy lets pass
+    (``lost_input``).
     asked: what is asked of boxes that hide next to nothing (``idle_boxes``).
     """
 
@@ -194,7 +195,12 @@ def summarize(
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
         write_seconds=counters.get("write_microseconds", 0) / 1e6,
         lasting=told_of_cohorts(records, policy, divided),
-        lost=lost_lines(lost, sum(unfit.values()), read, limit),
+        lost=(
+            *lost_lines(lost, sum(unfit.values()), read, limit),
+            *dropped_lines(
+                counters.get(f"{_REASON}known_otherwise", 0), read, None if policy is None else policy.against
+            ),
+        ),
         rows_carried_in=counters.get("rows_carried_in", 0),
         rows_carried_out=counters.get("rows_carried_out", 0),
         asked=None if policy is None else idle_boxes(gcp, policy),

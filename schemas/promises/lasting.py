@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
-from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.against import rules_of_against
+from kanonflow.schemas.policy_fields import PAYLOAD, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
 
@@ -69,6 +70,7 @@ class Lasting(Promise):
             " its day, a holiday, a closed account), payload that hints at the person over many rows, nor several"
             " epochs, policies or outputs over the same people. What all people of a cohort share is certain."
             " docs/guarantees.md has the rest.",
+            *(() if policy.against is None else policy.against.words(policy.k)),
         )
 
     def waits(self, policy: PolicyParts) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ class Lasting(Promise):
 
     def defaults(self, policy: PolicyParts) -> Mapping[str, Any]:
         """As of ``Promise``."""
-        size = policy.k if policy.cohort_size is None else policy.cohort_size
+        size = _least(policy, policy.k) if policy.cohort_size is None else policy.cohort_size
         intake: object = size
         if policy.max_delay_ms > 0 and isinstance(size, int) and isinstance(policy.k, int):
             intake = max(INTAKE_TIMES_K * policy.k, size)
@@ -115,18 +117,22 @@ class Lasting(Promise):
         yield from _rules_of_sizes(policy)
         yield from _rules_of_search(policy)
         yield from _rules_of_fields(policy)
+        if policy.against is not None:
+            payload = [field.name for field in policy.fields if field.role in PAYLOAD]
+            parts = (*policy.partition_by, *policy.split_by)
+            yield from rules_of_against(policy.against, policy.k, policy.cohort_size, payload, parts)
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:
         """As of ``Promise``."""
-        sizes = ("cohort_size",) * (policy.cohort_size == policy.k)
+        sizes = ("cohort_size",) * (policy.cohort_size == _least(policy, policy.k))
         intake = ("intake",) * self._has_default_intake(policy)
         share = ("intake_share",) * (policy.intake_share == self.defaults(policy)["intake_share"])
         return dict.fromkeys(sizes + intake + share)
 
     def room_for(self, policy: PolicyParts, people: int) -> Mapping[str, Any]:
         """As of ``Promise``."""
-        size, intake = policy.cohort_size or 0, policy.intake or 0
-        change: dict[str, Any] = {"cohort_size": people} if policy.k < size < people else {}
+        size, intake, least = policy.cohort_size or 0, policy.intake or 0, _least(policy, people)
+        change: dict[str, Any] = {"cohort_size": least} if _least(policy, policy.k) < size < least else {}
         if intake < people and not self._has_default_intake(policy):
             change["intake"] = None
         return change
@@ -163,6 +169,11 @@ class Lasting(Promise):
     def _has_default_intake(self, policy: PolicyParts) -> bool:
         """Whether the intake is the one that a policy has which says none."""
         return policy.intake == self.defaults(policy)["intake"]
+
+
+def _least(policy: PolicyParts, k: int) -> int:
+    """People a cohort at least, for k."""
+    return k if policy.against is None or not isinstance(k, int) else policy.against.left(k)
 
 
 def _rules_of_sizes(policy: PolicyParts) -> Iterator[str]:

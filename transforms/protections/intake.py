@@ -5,7 +5,7 @@ Of a row of somebody who is known nothing is read but whose it is, its time and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +69,13 @@ class Entered(Admitted):
     segment: Segment | None
     taken: Pool
     began: float
+
+    def only(self, goes: NDArray[np.bool_]) -> Entered:
+        """With some of the rows. goes: bool (n,)."""
+        if goes.all():
+            return self
+        own = {name: getattr(self, name)[goes] for name in ("place", "part", "person", "cohort")}
+        return replace(self, rows=picked(self.rows, goes), **own)
 
 
 def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:

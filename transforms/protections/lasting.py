@@ -1,7 +1,7 @@
 """Cohorts that last: who is new may enter, cohorts are merged, groups go out under frozen boxes.
 
     admit    who is known by the roster; newcomers join the pool; an intake, or not     (``intake``)
-    solve    cohorts with rows here, merged until each group has k active people
+    solve    rows out that would tell too much; cohorts merged until each group has k active people
     issue    frozen boxes, times of groups and payloads through the gate                 (as ever)
     leave    the roster with its new segment, who waits for the next intake, the groups
 
@@ -25,15 +25,17 @@ from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.lineage.release_lineage import RosterMark
 from kanonflow.transforms.protections.intake import Entered, enter, roster_state
+from kanonflow.transforms.protections.known_otherwise import going_out, items_before
 from kanonflow.transforms.protections.lasting_metrics import GroupedRows, roster_metrics, window_metrics
 from kanonflow.transforms.protections.solver_refusals import refusals_of_search
 from kanonflow.transforms.protections.window_parts import WindowParts
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.ledger import hold, own_ends
+from kanonflow.transforms.release.ledger import KNOWN_OTHERWISE, hold, own_ends, picked, reject
 from kanonflow.transforms.release.stages import Answer, Before, Left, People, Publication, Solved
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
+from kanonflow.transforms.roster.items_out import ItemsOut
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
 from kanonflow.transforms.rows.elements import Release
@@ -42,9 +44,10 @@ from kanonflow.transforms.secret.seeds import Keystream, array_digest, class_ids
 
 @dataclass(frozen=True)
 class Grouped(Solved):
-    """made: the groups over the rows; None where there is no answer."""
+    """made: the groups over the rows; None where there is no answer. items: what is out once they are (``against``)."""
 
     made: GroupedRows | None = None
+    items: ItemsOut | None = None
 
 
 class Lasting:
@@ -76,9 +79,15 @@ class Lasting:
         return enter(due, rows, before)
 
     def solve(self, due: Due, admitted: Entered, before: Before) -> Grouped:
-        """The groups as closed classes over the rows, under frozen boxes."""
+        """The groups as closed classes over the rows, under frozen boxes; without rows that would tell too much.
+
+        Where too few people are left of whom rows may go out, nothing is decided, and all of them wait.
+        """
+        goes, items = going_out(due, admitted, before)
+        gathered, admitted = admitted, admitted.only(goes)
         if (np.bincount(admitted.person) > 0).sum() < due.policy.k:
-            return Grouped(unreleased=hold(due, admitted.rows, "too_few_peers"))
+            return Grouped(unreleased=hold(due, gathered.rows, "too_few_peers"))
+        dropped = reject(due, picked(gathered.rows, ~goes), KNOWN_OTHERWISE)
         groups = _merge(due, admitted, before)
         taken = due.milliseconds_since(admitted.began)
         # From here on they are rows of people who are known: what was wrong with their values is nobody's business.
@@ -98,19 +107,21 @@ class Lasting:
         )
         people = People(admitted.person, admitted.digests)
         answer = Answer(rows, people, groups.encoded, _solution(structure, groups), taken, content, frozen)
-        return Grouped(answer, made=GroupedRows(rows, admitted.person, groups, frozen))
+        return Grouped(answer, dropped, GroupedRows(rows, admitted.person, groups, frozen), items)
 
     def leave(
         self, due: Due, before: Before, admitted: Entered, solved: Grouped, publication: Publication | None
     ) -> Left:
         """Domains grow with who entered, and with nothing else; the roster only together with a release."""
         stands = admitted.kept if publication is None else admitted.out
-        last = roster_state(before, due).last
+        last, items = roster_state(before, due).last, items_before(due, before)
+        if publication is not None:
+            items = solved.items
         if publication is not None and solved.made is not None and _begins_the_next(due):
             last = solved.made.groups.last
-        state = RosterState(stands.roster.head, stands.pool, last)
+        state = RosterState(stands.roster.head, stands.pool, last, items)
         warm = replace(before.warm, domains=dict(stands.domains), roster=state)
-        told = roster_metrics(stands.roster, state)
+        told = roster_metrics(due, stands.roster, state)
         if publication is None or solved.made is None:
             return Left(warm, None, told, stands.roster)
         told |= window_metrics(due, admitted, solved.made, publication)

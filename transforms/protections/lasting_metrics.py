@@ -38,10 +38,12 @@ class GroupedRows(NamedTuple):
     frozen: FrozenGroups
 
 
-def roster_metrics(roster: Roster, state: RosterState) -> dict[str, Any]:
+def roster_metrics(due: Due, roster: Roster, state: RosterState) -> dict[str, Any]:
     """The fields of metrics.avsc that every window of cohorts that last has. roster, state: as it leaves them."""
+    against = due.policy.against
     return {
         "epoch": epoch_text(roster.head.epoch),
+        "against": None if against is None else against.in_a_line(due.policy.k),
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),

@@ -20,6 +20,7 @@ from kanonflow.transforms.release.canonical_order import blind_order, canonical_
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import (
+    KNOWN_OTHERWISE,
     Unreleased,
     deadlines,
     picked,
@@ -28,6 +29,8 @@ from kanonflow.transforms.release.ledger import (
 )
 from kanonflow.transforms.release.stages import Gathered
 from kanonflow.transforms.release.warm_state import Events, WarmState
+
+_FOR_GOOD = ("duplicate_event", KNOWN_OTHERWISE)
 
 
 def gather(
@@ -124,10 +127,11 @@ def _digests_of_events(
 def without_rejected(due: Due, events: Events, rejected: Sequence[Mapping[str, Any]]) -> Events:
     """The event ids seen lately, without those of rows that are rejected now: they may come again, mended.
 
-    rejected: records of rejected.avsc. A repeat is of an event that stays, whatever became of it. O(rejected + events).
+    rejected: records of rejected.avsc. A repeat is of an event that stays, whatever became of it; and what would have
+    told too much never goes out. O(rejected + events).
     """
     field = due.policy.event_id
-    gone = [record["row"] for record in rejected if record["reason"] != "duplicate_event"]
+    gone = [record["row"] for record in rejected if record["reason"] not in _FOR_GOOD]
     if field is None or not gone:
         return events
     names = [[row[each.name] for row in gone] for each in (field, *_owner(due))]

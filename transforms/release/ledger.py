@@ -33,6 +33,9 @@ OVER_LIMIT = "individual_over_limit"
 NOT_DIVERSE = "not_diverse"
 """The same where no class was found that meets the policy's rules for sensitive values."""
 
+KNOWN_OTHERWISE = "known_otherwise"
+"""Why a row is rejected with which somebody who knows more of a person would be left with too few (``against``)."""
+
 SUPPRESSED = "suppressed"
 """Why a row leaves the feed where fields stand at levels of hierarchies: its class would have been too small."""
 

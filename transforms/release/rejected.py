@@ -23,6 +23,7 @@ MESSAGES = {
     "individual_over_limit": "its individual has more rows than enough others share, within max_delay",
     "held_back": "hiding its individual would have cost more than leaving it out, within max_delay",
     "not_diverse": "no class of enough different sensitive values was found that costs less, within max_delay",
+    "known_otherwise": "with it, who knows what against says would be left with too few people",
     "suppressed": "too few share its labels at the released levels, or its individual has several labels",
     "duplicate_event": "its event id was seen before",
     "gate_refused": "the release did not pass the gate; this is a fault of the software, please report it",

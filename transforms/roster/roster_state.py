@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kanonflow.transforms.files.state_parts import Content, UnreadParts, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
+from kanonflow.transforms.roster.items_out import ItemsOut, read_items
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead
 from kanonflow.transforms.roster.window_groups import LastGroups, no_groups
@@ -20,11 +21,12 @@ from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 @dataclass(frozen=True)
 class RosterState:
     """head: of the roster; its segments stand elsewhere. pool: who waits for an intake. last: groups of the last
-    release."""
+    release. items: what is out that a reader may know (``against``); None: that is not counted."""
 
     head: RosterHead
     pool: Pool
     last: LastGroups = field(default_factory=no_groups)
+    items: ItemsOut | None = None
 
 
 POOL_MAGIC = b"KFWP"
@@ -48,7 +50,11 @@ def rest_of_roster(state: RosterState | None) -> Content:
         "last_cohorts": state.last.cohorts.astype("<i8").tobytes(),
         "last_groups": state.last.groups.astype("<i8").tobytes(),
     }
-    return Content({"roster": {"head": list(state.head)}}, parts)
+    meta = {"head": list(state.head)}
+    if state.items is None:
+        return Content({"roster": meta}, parts)
+    items = state.items.content()
+    return Content({"roster": meta | items.meta}, parts | items.parts)
 
 
 def read_roster_state(parts: UnreadParts, pool: Pool | None = None) -> RosterState | None:
@@ -60,7 +66,9 @@ def read_roster_state(parts: UnreadParts, pool: Pool | None = None) -> RosterSta
     last = LastGroups(parts.array("last_cohorts", "<i8"), parts.array("last_groups", "<i8"))
     if last.cohorts.size != last.groups.size or np.any(np.diff(last.cohorts) <= 0):
         raise ValueError("the last groups are none")
-    return RosterState(RosterHead(*meta["head"]), pool, last)
+    # States of before counted no items, nor do those of a policy that asks for none.
+    items = read_items(parts, meta["items"]) if "items" in meta else None
+    return RosterState(RosterHead(*meta["head"]), pool, last, items)
 
 
 def pool_to_bytes(pool: Pool) -> bytes:

@@ -15,7 +15,7 @@ _WORD = 0xFFFF_FFFF
 
 
 def key_group(key: bytes) -> int:
-    """The key group of a key of fewer than 128 bytes, ``0 <= group < KEY_GROUPS``.
+    """The key group of a key, ``0 <= group < KEY_GROUPS``.
 
     Beam's Flink runner hands Flink the encoded key as a Java ``ByteBuffer`` (``FlinkKeyUtils.encodeKey``): bytes, with
     their number before them. Its hash code goes through Flink's ``MathUtils.murmurHash``, and the rest of the division
@@ -23,9 +23,9 @@ def key_group(key: bytes) -> int:
     1.19 by Beam 2.62. Later versions of Beam hash the bytes another way; a bounded run divides keys without groups.
     """
     code = 1
-    for byte in reversed(key):
-        code = 31 * code + byte - ((byte & 0x80) << 1)
-    return abs(_signed(_murmur(31 * code + len(key) & _WORD))) % KEY_GROUPS
+    for byte in reversed(_length(len(key)) + key):
+        code = 31 * code + byte - ((byte & 0x80) << 1) & _WORD
+    return abs(_signed(_murmur(code))) % KEY_GROUPS
 
 
 def worker_of(group: int, parallelism: int) -> int:
@@ -53,6 +53,12 @@ def dealt(weights: Iterable[int], loads: Mapping[int, int] | None = None) -> lis
             sums[node] += weight
         groups.append(node - KEY_GROUPS)
     return groups
+
+
+def _length(number: int) -> bytes:
+    """A number as Beam writes it before bytes: seven bits a byte, the lowest first; the high bit: there are more."""
+    more = number >> 7
+    return bytes([number & 0x7F | 0x80]) + _length(more) if more else bytes([number])
 
 
 def _murmur(code: int) -> int:

@@ -74,6 +74,9 @@ def split_state(
                     parts[number].head,
                     pool.of(side.of(pool.people) == number),
                     parts[number].last(state.warm.roster.last),
+                    None
+                    if (items := state.warm.roster.items) is None
+                    else items.numbered(parts[number].number),
                 ),
             ),
             batches=tuple(batches),

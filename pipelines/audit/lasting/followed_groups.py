@@ -91,23 +91,13 @@ def follow_groups(
 
     O(rows + pairs held times payloads) but for sorting, and a number of steps of search that is linear in the rows.
     """
-    groups, _policy = ground.groups, ground.policy
+    groups = ground.groups
     none = np.zeros(len(groups.release), bool)
     rows = Rows(*payloads.units(groups))
     record = payloads.record[ground.person[payloads.record] >= 0]
     number = payloads.number[ground.person[payloads.record] >= 0]
     person = ground.person[record]
-    due = due_releases(
-        rows,
-        ground.windows,
-        number,
-        ground.end[record],
-        ground.entry[person],
-        lambda at, release: ground.tree.covers(
-            ground.partition[release], ground.rosters.partition[person[at]]
-        ),
-        waiting=waiting,
-    )
+    due = due_of(ground, payloads, waiting=waiting)
     counts = people_of_pairs(due.release, person[due.record], due.certain, len(ground.heads))
     counts[spoiled] = 0, np.iinfo(np.int64).max
     if not len(due.record):
@@ -124,6 +114,23 @@ def follow_groups(
     inside = told[groups.of_row]
     people = _people_followed(ground, due, person, visits, told, group, visit)
     return Followed(told, int(inside.sum()), people, counts)
+
+
+def due_of(ground: LastingGround, payloads: Payloads, *, waiting: bool) -> Due:
+    """In which releases the records that were not rejected, of people who entered, may be; as of ``due_releases``."""
+    record = payloads.record[ground.person[payloads.record] >= 0]
+    person = ground.person[record]
+    return due_releases(
+        Rows(*payloads.units(ground.groups)),
+        ground.windows,
+        payloads.number[ground.person[payloads.record] >= 0],
+        ground.end[record],
+        ground.entry[person],
+        lambda at, release: ground.tree.covers(
+            ground.partition[release], ground.rosters.partition[person[at]]
+        ),
+        waiting=waiting,
+    )
 
 
 def _visits(ground: LastingGround, due: Due, record: np.ndarray, number: np.ndarray) -> _Visits:

@@ -9,6 +9,7 @@ judge_lasting(evidence, key, findings) -> LastingFigures
         who entered, when, with which frozen values                         entries.py, expected_entries.py
         which rows can be in no group of theirs                             lasting_groups.py
         whose rows are in each group, and under which box and window        followed_groups.py
+        whom it leaves to who knows more (``against``)                  known_items.py
         with matching records exactly                                       lasting_records.py
 
 In the place of the graph of candidates: a row's people are those of its group, a trail's those of its cohort, whatever
@@ -48,6 +49,7 @@ from kanonflow.pipelines.audit.lasting.expected_entries import (
 )
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
+from kanonflow.pipelines.audit.lasting.known_items import judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
 from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
@@ -76,8 +78,8 @@ class LastingEvidence:
 
     segments: None: they cannot be judged. metrics: by release. rows: all n of the input, without digests.
     digest_of_code: uint64, by code of the individual, None: no key was given. individual: int32 (n,), codes.
-    payload: int32 (n, p), codes. stays: bool (n,), not rejected. partition_of: the number of each release's partition,
-    as rows are numbered.
+    payload: int32 (n, p), codes. known_fields: int32 (n, f), what ``against`` says may be known. stays: bool (n,), not
+    rejected. partition_of: the number of each release's partition, as rows are numbered.
     bounded: the run read files to their end, so that all rows of a window were there when it was released.
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
@@ -94,6 +96,7 @@ class LastingEvidence:
     digest_of_code: np.ndarray | None
     individual: np.ndarray
     payload: np.ndarray
+    known_fields: np.ndarray
     stays: np.ndarray
     partition_of: Sequence[int]
     bounded: bool
@@ -114,7 +117,7 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given. loose: releases whose people were counted between two bounds."""
+    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -122,6 +125,7 @@ class LastingFigures:
     followed: Followed | None = None
     ground: LastingGround | None = None
     loose: int = 0
+    left_enough: bool = False
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -217,6 +221,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = replace(ground, person=person)
     followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
+    left_enough = judge_against(ground, _payloads(evidence), evidence.known_fields, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(
@@ -225,6 +230,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         followed=followed,
         ground=ground,
         loose=loose,
+        left_enough=left_enough,
     )
 
 

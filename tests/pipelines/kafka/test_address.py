@@ -21,7 +21,7 @@ def test_an_address_says_where_and_how(tmp_path: Path) -> None:
         (tmp_path / name).write_text("{}")
     text = (
         f"kafka://a:9092,[::1]:9093/in.rows_1?format=registry&registry=http://r:8081/&idle=5m&from=earliest"
-        f"&until=end&schema={tmp_path}/rows.avsc&config={tmp_path}/client.properties"
+        f"&until=end&readers=4&schema={tmp_path}/rows.avsc&config={tmp_path}/client.properties"
     )
     assert kafka_source_address(text) == KafkaAddress(
         "a:9092,[::1]:9093",
@@ -32,9 +32,10 @@ def test_an_address_says_where_and_how(tmp_path: Path) -> None:
         config=f"{tmp_path}/client.properties",
         idle_ms=300_000,
         until_end=True,
+        readers=4,
     )
     plain = kafka_source_address("kafka://a:9092/in?format=json")
-    assert (plain.idle_ms, plain.until_end, plain.registry) == (60_000, False, None)
+    assert (plain.idle_ms, plain.until_end, plain.registry, plain.readers) == (60_000, False, None, None)
     assert kafka_sink_address("kafka://a:1/out?format=avro").value_format is ValueFormat.AVRO
     assert is_kafka_address("kafka://x")
     assert not is_kafka_address("gs://kafka")
@@ -75,6 +76,8 @@ def test_every_mistake_is_told_at_once() -> None:
         ("kafka://a:1/t?format=json&from=2026-03-01T00:00:00", "from: only"),
         ("kafka://a:1/t?format=json&from=0:1,0:2", "from: only"),
         ("kafka://a:1/t?format=json&from=12", "from: only"),
+        ("kafka://a:1/t?format=json&readers=0", "readers: a number from 1 to 999"),
+        ("kafka://a:1/t?format=json&readers=all", "readers: a number from 1 to 999"),
         ("kafka://a:70000/t?format=json", "a:70000: a server is host:port"),
     ],
 )

@@ -146,6 +146,17 @@ def test_the_allow_list_is_that_of_the_metrics() -> None:
     assert {field["name"] for field in public_schema()["fields"]} == said
 
 
+def test_the_reader_that_a_policy_is_against_is_told(tmp_path: Path) -> None:
+    """By the metrics, and on the page inside as well."""
+    words = (
+        "against, guaranteed: who also knows 3 windows with rows is left with 5 people or more (1/5 each)."
+    )
+    out = write_run(tmp_path, [each | {"against": words} for each in ninety("lasting", 4)])
+    _, page = certificate(out)
+    assert words in page.text
+    assert words in (out / "restricted/report.html").read_text()
+
+
 def test_restricted_metrics_leave_the_verdict_alone(tmp_path: Path) -> None:
     """A policy that keeps its metrics tells what the schema of the releases says, and what the audit found."""
     out = write_run(tmp_path, ninety("lasting", 4), public=False)

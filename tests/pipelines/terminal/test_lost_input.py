@@ -99,6 +99,20 @@ def test_rows_that_other_people_keep_back_are_not_lost_input() -> None:
     assert summary(counters).problems() == ()
 
 
+def test_dropping_more_than_the_policy_lets_pass_is_no_success() -> None:
+    """It says for whom, how much, and what would help; without ``against`` nothing is asked."""
+    counters = {"rows_read": 1000, "rows_released": 940, "rows_rejected_known_otherwise": 60}
+    against = {"known_windows": {"count": 3, "drop": True}}
+    (problem,) = summary(counters, against=against).problems()
+    assert problem.startswith(
+        "60 of 1,000 rows read (6.0%) were rejected for good (known_otherwise), so that 3 windows with rows leaves"
+        " enough people, and max_dropped is 0.05. What was released stays."
+    )
+    assert "cohort_size" in problem
+    assert summary(counters, against=against | {"max_dropped": 0.06}).problems() == ()
+    assert summary(counters).problems() == ()
+
+
 def test_rows_in_and_none_out_is_no_success_and_says_why() -> None:
     """Also where everybody waited for others until the end."""
     counters = {"rows_read": 100, "rows_rejected_awaits_intake": 99, "rows_rejected_late": 1}

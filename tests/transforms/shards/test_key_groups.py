@@ -52,6 +52,15 @@ def test_a_key_falls_into_the_group_that_flink_gives_it() -> None:
     assert [worker_of(group, 16) for group in FLINKS] == FLINKS_WORKERS
 
 
+@pytest.mark.parametrize(
+    ("length", "group"),
+    [(0, 123), (1, 116), (127, 107), (128, 25), (129, 21), (300, 75), (16_384, 35), (20_000, 35)],
+)
+def test_a_long_key_has_its_length_before_it(length: int, group: int) -> None:
+    """In one byte, two or three: what the same classes gave for bytes 7 i + length."""
+    assert key_group(bytes((7 * index + length) % 256 for index in range(length))) == group
+
+
 def sizes(kind: str, shards: int) -> list[int]:
     """People of shards, heaviest first."""
     random = np.random.default_rng(shards)

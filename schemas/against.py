@@ -1,0 +1,158 @@
+"""Against which reader a policy wants k people left (``against``), beside the one of its promise.
+
+    known_people      of the person's cohort, whose rows he knows                    guaranteed: by cohort_size
+    known_windows     in which the person has rows                                   guaranteed with drop, else measured
+    known_purchases   rows of the person, by window and published fields             guaranteed with drop, else measured
+
+All that is said together is one reader, who knows all of it. What drops, drops rows by
+``transforms/roster/items_out.py``. Of rows that were dropped nothing is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from kanonflow.schemas.readers import KnownPurchases, KnownWindows, Reader, RoundedField
+
+MAX_DROPPED = 0.05
+"""Share of the rows read that may be dropped for a reader who knows more, unless the policy says otherwise."""
+MOST_KNOWN = 4
+"""Windows and purchases together that rows are dropped for: what is compared grows with the power of them."""
+
+
+@dataclass(frozen=True)
+class KnownItems:
+    """count: windows or purchases that are known. of: of purchases, which published fields. drop: whether rows go out
+    only if enough people are left."""
+
+    count: int = 1
+    of: tuple[str, ...] = ()
+    drop: bool = False
+
+
+@dataclass(frozen=True)
+class Against:
+    """max_dropped: share of the rows read above which a run has lost too much (None: 0.05)."""
+
+    known_people: int = 0
+    known_windows: KnownItems | None = None
+    known_purchases: KnownItems | None = None
+    max_dropped: float | None = None
+
+    @property
+    def windows(self) -> int:
+        """How many known windows rows are dropped for."""
+        return _dropped(self.known_windows)
+
+    @property
+    def purchases(self) -> int:
+        """How many known purchases rows are dropped for."""
+        return _dropped(self.known_purchases)
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        """The fields of the purchases that rows are dropped for."""
+        return self.known_purchases.of if self.known_purchases is not None and self.purchases else ()
+
+    @property
+    def drops(self) -> bool:
+        """Whether rows are dropped at all."""
+        return self.windows + self.purchases > 0
+
+    @property
+    def dropped_limit(self) -> float:
+        """``max_dropped``, the default in the place of None."""
+        return MAX_DROPPED if self.max_dropped is None else self.max_dropped
+
+    @property
+    def guaranteed(self) -> Reader:
+        """The reader against whom k is guaranteed."""
+        purchases = _purchases(self.known_purchases) if self.purchases else None
+        return Reader(KnownWindows(self.windows), purchases, self.known_people)
+
+    @property
+    def measured(self) -> Reader | None:
+        """The reader who is measured only; None: all is guaranteed."""
+        asked = sum(each is not None for each in (self.known_windows, self.known_purchases))
+        if asked == (self.windows > 0) + (self.purchases > 0):
+            return None
+        windows = 0 if self.known_windows is None else self.known_windows.count
+        return Reader(KnownWindows(windows), _purchases(self.known_purchases), self.known_people)
+
+    def left(self, k: int) -> int:
+        """How many bundles must fit what he knows, so that k are left once he takes away those of known people."""
+        return k + self.known_people
+
+    def in_a_line(self, k: int) -> str:
+        """The words in one line, as releases and metrics have them."""
+        return " ".join(self.words(k))
+
+    def words(self, k: int) -> tuple[str, ...]:
+        """What is promised against whom, a line for each class."""
+        lines = []
+        if self.drops or self.known_people:
+            lines.append(
+                f"against, guaranteed: who also knows {self.guaranteed.name} is left with {k} people or more"
+                f" (1/{k} each)."
+            )
+        if self.drops:
+            lines[-1] += (
+                " That is of rows that are out: rows that would leave fewer are rejected for good (known_otherwise),"
+                " and of what somebody knows of those nothing is promised."
+            )
+        if self.measured is not None:
+            lines.append(
+                f"against, measured only: who also knows {self.measured.name}. Nothing is done for it; the metrics"
+                " (activity_candidates, purchase_candidates) and policy check --input say how many people are left."
+            )
+        return tuple(lines)
+
+
+def _dropped(items: KnownItems | None) -> int:
+    return items.count if items is not None and items.drop else 0
+
+
+def _purchases(items: KnownItems | None) -> KnownPurchases | None:
+    return (
+        None if items is None else KnownPurchases(items.count, tuple(RoundedField(name) for name in items.of))
+    )
+
+
+def rules_of_against(
+    against: Against, k: object, cohort_size: object, payload: Collection[str], parts: Collection[str]
+) -> Iterator[str]:
+    """What is wrong with it, and how to mend that. payload: names of published fields; parts: those of partitions."""
+    if against.known_people and isinstance(k, int) and isinstance(cohort_size, int):
+        least = against.left(k)
+        if cohort_size < least:
+            yield (
+                f"cohort_size: must be at least k + against.known_people = {least}, and is {cohort_size}; raise it, or"
+                " lower known_people"
+            )
+    if not (against.known_people or against.known_windows or against.known_purchases):
+        yield "against: names no reader; say known_people, known_windows or known_purchases, or leave it out"
+    if against.windows + against.purchases > MOST_KNOWN:
+        yield (
+            f"against: drop goes up to {MOST_KNOWN} known windows and purchases together, and here are"
+            f" {against.windows + against.purchases}; lower a count, or leave one drop out"
+        )
+    if against.max_dropped is not None and not against.drops:
+        yield "against.max_dropped: nothing is dropped; give a clause drop: true, or leave it out"
+    if against.known_windows is not None and against.known_windows.of:
+        yield "against.known_windows.of: belongs to known_purchases; leave it out"
+    if against.known_purchases is not None:
+        named = against.known_purchases.of
+        if not named:
+            yield (
+                "against.known_purchases.of: missing; name the published fields that are known of a purchase, such as"
+                " [amount]"
+            )
+        for name in named:
+            if name not in payload:
+                yield (
+                    f"against.known_purchases.of: {name} is not published as it is; name fields with role: sensitive or"
+                    " insensitive"
+                )
+            elif name in parts:
+                yield f"against.known_purchases.of: {name} is in partition_by and known of every row; leave it out"

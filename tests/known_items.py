@@ -1,0 +1,65 @@
+"""An attack: who knows some windows and rows of a person, and which rows others of its cohort have.
+
+By trails alone: of what was released, whose it is in truth, and no code that decides what goes out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kanonflow.transforms.rows.elements import from_ipc
+from tests.swapped_feeds import Course
+
+
+@dataclass
+class Bundle:
+    """What can be seen of a person's rows that are out: windows, and how often each window and payload."""
+
+    windows: set[int] = field(default_factory=set)
+    purchases: Counter[Hashable] = field(default_factory=Counter)
+
+    def shows(self, windows: tuple[int, ...], purchases: Counter[Hashable]) -> bool:
+        """Whether it fits what is known."""
+        return self.windows.issuperset(windows) and all(
+            self.purchases[each] >= count for each, count in purchases.items()
+        )
+
+
+def bundles_of(course: Course) -> list[list[Bundle]]:
+    """Of each cohort, the bundles of its people."""
+    number = {row.tag: place for place, row in enumerate(course.feed.rows)}
+    bundles: dict[int, Bundle] = defaultdict(Bundle)
+    for _, _, result in course.results:
+        if result.release is None:
+            continue
+        for released in from_ipc(result.release.ipc).to_pylist():
+            row = course.feed.rows[number[released["tag"]]]
+            own = bundles[int(course.feed.owners[number[released["tag"]]])]
+            own.windows.add(row.hour)
+            own.purchases[row.hour, released["amount"]] += 1
+    return [[bundles[person] for person in cohort] for cohort in course.generations()]
+
+
+def least_left(course: Course, windows: int, purchases: int) -> int:
+    """The fewest bundles that fit, over everybody and all that could be known of who has rows; no cohort: 10^6."""
+    left = 1_000_000
+    for cohort in bundles_of(course):
+        for bundle in cohort:
+            for known in _all_known(bundle, windows, purchases):
+                left = min(left, sum(other.shows(*known) for other in cohort))
+    return left
+
+
+def _all_known(
+    bundle: Bundle, windows: int, purchases: int
+) -> Iterator[tuple[tuple[int, ...], Counter[Any]]]:
+    """As much as there is to know of it, up to so many windows and rows: who knows less has no fewer left."""
+    rows = sorted(bundle.purchases.elements(), key=repr)
+    for some in itertools.combinations(sorted(bundle.windows), min(windows, len(bundle.windows))):
+        for bought in {*itertools.combinations(rows, min(purchases, len(rows)))}:
+            if some or bought:
+                yield some, Counter(bought)
