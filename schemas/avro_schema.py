@@ -133,10 +133,10 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
         "protect": str(bound.policy.protect),
         "policy": bound.policy.name,
     }
-    if bound.policy.promise.epochs and epoch is not None:
-        schema[PROPERTY]["epoch"] = epoch_text(epoch)
     if bound.policy.against is not None:
         schema[PROPERTY]["against"] = bound.policy.against.in_a_line(bound.policy.k)
+    if bound.policy.promise.epochs and epoch is not None:
+        schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}
     for field in schema["fields"]:
         if field["name"] in columns:

@@ -144,9 +144,9 @@ class AuditReport:
         return json.dumps(told, indent=1)
 
 
-def _shown(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
+def _shown(name: str, value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or "-"
     if name in _SHARES:
         return f"{value:.2%}"
     if name == "rank_p_value":

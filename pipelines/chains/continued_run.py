@@ -207,8 +207,9 @@ def earlier_run(
     if (events := before.get("event_id")) not in (None, now["event_id"]):
         there_and_here = ("none" if each is None else ", ".join(each) for each in (events, now["event_id"]))
         differences.append("the event_id ({} there, {} here)".format(*there_and_here))
-    if "against" in now and before.get("against") != now["against"]:
-        differences.append("against (what is out there already was not counted for it)")
+    if before.get("against") != now.get("against"):
+        why = "what is out there already was not counted for it" if "against" in now else "it is promised there"
+        differences.append(f"against ({why})")
     if bound.policy.k > before["cohort_size"]:
         differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
     if differences:

@@ -16,10 +16,10 @@ WITH = WITHOUT.replace("cohort_size: 8", AGAINST)
 @pytest.mark.thorough
 def test_nights_count_what_was_out_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three nights are audited as one run, by all sets of windows; one begun without the clause is refused under it."""
-    nights = nights_of(tmp_path / "with", map(night_lines, range(1, 5)), WITH)
+    nights = nights_of(tmp_path / "with", map(night_lines, range(1, 6)), WITH)
     outputs = nights.chain(4, "--carry")
     capsys.readouterr()
-    assert nights.verify("*.csv", *outputs) == 0
+    assert nights.verify("[1-4].csv", *outputs) == 0
     told = capsys.readouterr().out
     assert "rows that are out leave k people to who also knows 2 windows with rows" in told
     other = nights_of(tmp_path / "without", map(night_lines, range(1, 4)), WITHOUT)
@@ -27,6 +27,9 @@ def test_nights_count_what_was_out_before(tmp_path: Path, capsys: pytest.Capture
     (other.place / "policy.yaml").write_text(WITH)
     assert other.anonymize("2.csv", "out2", "--continue", "@out1") != 0
     assert "against (what is out there already was not counted for it)" in capsys.readouterr().err
+    (nights.place / "policy.yaml").write_text(WITHOUT)
+    assert nights.anonymize("5.csv", "without", "--continue", "@out4") != 0
+    assert "against (it is promised there)" in capsys.readouterr().err
 
 
 def test_a_run_that_drops_too_much_ends_with_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
