@@ -208,7 +208,9 @@ def earlier_run(
         there_and_here = ("none" if each is None else ", ".join(each) for each in (events, now["event_id"]))
         differences.append("the event_id ({} there, {} here)".format(*there_and_here))
     if before.get("against") != now.get("against"):
-        why = "what is out there already was not counted for it" if "against" in now else "it is promised there"
+        why = (
+            "what is out there already was not counted for it" if "against" in now else "it is promised there"
+        )
         differences.append(f"against ({why})")
     if bound.policy.k > before["cohort_size"]:
         differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
