@@ -146,7 +146,7 @@ def _rounded(column: pa.Array, known: RoundedField) -> pa.Array:
             [f"known_purchases: {known.name} is no number, so it cannot be known to {known.step:g}"]
         )
     # Above 2^53 the nearest double; a null stays one; adding 0.0 makes one zero of two.
-    doubles = column.cast(pa.float64(), safe=False)
+    doubles = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
     return pc.add(pc.round(pc.divide(doubles, known.step), round_mode="half_towards_infinity"), 0.0)
 
 
