@@ -201,7 +201,7 @@ LINES = {
         (43_910, "several readers share a topic, with the time of one and one end"),
         (44_250, "large files are read in splits, in the batches of the whole file"),
         (44_410, "the audit tries what leaves too few people to a reader who knows more"),
-        (44_455, "chains without event ids know files by rows; people named too few are judged by theirs"),
+        (44_460, "chains without event ids know files by rows; people named too few are judged by theirs"),
     ],
     "transforms": [
         (13_300, "as counted first"),

@@ -234,9 +234,9 @@ def _as_text(value: pa.Scalar) -> str | None:
         return str(value.value)
 
 
-def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array cast, or itself where it is of that type: asking Arrow costs more."""
-    return array if array.type == kind else array.cast(kind)
+def as_type(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
+    """The array cast, or itself where it is of that type: asking Arrow costs more. Not safe: to what is nearest."""
+    return array if array.type == kind else array.cast(kind, safe=safe)
 
 
 def present(array: pa.Array) -> NDArray[np.bool_]:

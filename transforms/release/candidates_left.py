@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.kinds.form import as_type
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.readers import KnownPurchases, Reader, RoundedField
 from kanonflow.transforms.columns.sort_keys import Keys, dense_ranks, sort_keys, whole
@@ -146,7 +147,7 @@ def _rounded(column: pa.Array, known: RoundedField) -> pa.Array:
             [f"known_purchases: {known.name} is no number, so it cannot be known to {known.step:g}"]
         )
     # Above 2^53 the nearest double; a null stays one; adding 0.0 makes one zero of two.
-    doubles = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
+    doubles = as_type(column, pa.float64(), safe=False)
     return pc.add(pc.round(pc.divide(doubles, known.step), round_mode="half_towards_infinity"), 0.0)
 
 
