@@ -46,8 +46,13 @@ def bundles_of(course: Course) -> list[list[Bundle]]:
 
 def least_left(course: Course, windows: int, purchases: int) -> int:
     """The fewest bundles that fit, over everybody and all that could be known of who has rows; no cohort: 10^6."""
+    return least_of(bundles_of(course), windows, purchases)
+
+
+def least_of(cohorts: list[list[Bundle]], windows: int, purchases: int) -> int:
+    """The same of the bundles of each cohort."""
     left = 1_000_000
-    for cohort in bundles_of(course):
+    for cohort in cohorts:
         for bundle in cohort:
             for known in _all_known(bundle, windows, purchases):
                 left = min(left, sum(other.shows(*known) for other in cohort))

@@ -21,6 +21,11 @@ _LOSS = (
     " that is rejected loses all. Widths are medians over the rows. * is the policy."
 )
 
+_DROPPED = (
+    "Rows are rejected (known_otherwise) so that k people are left to whoever knows so much of a person (against, with"
+    " drop: true). Of a stretch, windows before it count for nothing: a run of the whole feed drops more."
+)
+
 
 def explanation_text(found: Explanation) -> str:
     """The lines for a terminal, the sentences at the end."""
@@ -88,6 +93,11 @@ def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:
         Group.WITHOUT: ("without", "Without a field", "Loss of the other fields without one, and of all"),
         Group.DELAY: ("delay", "How long rows may wait", "By max_delay: loss, shares and median widths"),
         Group.INTAKE: ("intake", "How many enter together", "By intake: loss, shares and median widths"),
+        Group.AGAINST: (
+            "against",
+            "Whoever knows more",
+            "By whom rows are dropped for: loss, shares and median widths",
+        ),
         Group.PROTECTION: ("protection", "What is promised", "By protection: loss, shares and median widths"),
     }
     for group, (anchor, title, caption) in titles.items():
@@ -97,6 +107,8 @@ def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:
         blocks: list[Block] = []
         if group is Group.PROTECTION:
             blocks.append(Items(tuple(f"{each.variant.name}: {each.variant.promise}." for each in tried)))
+        if group is Group.AGAINST:
+            blocks.append(Paragraph(_DROPPED))
         if group is Group.WITHOUT:
             tried = (next(each for each in grid if not each.variant.change), *tried)
         names = [_short(each) for each in tried]

@@ -14,8 +14,10 @@ from typing import Any
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.durations import format_duration, parse_duration
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.key_kinds import read_keys
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.policy_keys import HEAD
 from kanonflow.schemas.promises.promise import OF_LASTING
 from kanonflow.schemas.promises.promises import PROMISES, promise_of
 
@@ -33,6 +35,7 @@ class Group(StrEnum):
     WITHOUT = "without"
     DELAY = "max_delay"
     INTAKE = "intake"
+    AGAINST = "against"
     PROTECTION = "protection"
 
 
@@ -105,6 +108,8 @@ def _asked(
             yield Group.DELAY, str(value), {} if delay == policy.max_delay_ms else {"max_delay": value}, ""
     for name, intake in policy.promise.intakes(policy).items():
         yield Group.INTAKE, name, dict(intake), ""
+    for name, clause in policy.promise.clauses(policy).items():
+        yield Group.AGAINST, name, dict(clause), ""
     for promise in PROMISES:
         for each in promise.alternatives(policy):
             yield Group.PROTECTION, each.name, dict(each.change), each.told
@@ -122,6 +127,8 @@ def changed(bound: BoundPolicy, change: Mapping[str, Any]) -> BoundPolicy:
     # What the policy left open is open still.
     parts = {**policy.promise.left_open(policy), **{key: change[key] for key in _SIZES if key in change}}
     parts |= _lengths(policy, change)
+    if "against" in change:
+        parts["against"] = read_keys(HEAD, {"against": change["against"]}, []).get("against")
     if "protect" in change or "cohort" in change:
         parts |= {key: change.get(key) for key in ("protect", "cohort")}
         other = promise_of(change.get("protect") or "individual", change.get("cohort"))

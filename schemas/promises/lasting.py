@@ -9,6 +9,7 @@ from kanonflow.schemas.against import rules_of_against
 from kanonflow.schemas.policy_fields import PAYLOAD, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
+from kanonflow.schemas.readers import KnownWindows, Reader
 
 LARGEST_COHORT = 255
 """People a cohort at most: the largest classes that the solvers make."""
@@ -21,6 +22,8 @@ INTAKE_SHARE = 0.05
 MAX_OUTDATED = 0.02
 """Share of a window's rows outside their frozen box above which a run says that a renewal is due."""
 _NEVER_SO_MANY = 1_000_000
+_TRIED = ((1, 0, 1), (3, 0, 1), (3, 1, 1), (3, 0, 2))
+"""Readers whom rows would be dropped for: known windows, known people, and how many times as large cohorts."""
 _OTHERWISE = "or say cohort: window"
 
 
@@ -144,6 +147,27 @@ class Lasting(Promise):
         own, size = policy.intake or 0, policy.cohort_size or 0
         tried = {"at once": {"intake": size}} if own > size else {}
         return {**tried, f"{own:,}": {}, "when a row must leave": {"intake": _NEVER_SO_MANY}}
+
+    def clauses(self, policy: PolicyParts) -> Mapping[str, Mapping[str, Any]]:
+        """As of ``Promise``: nobody, the policy's, who knows windows, with a person, of larger cohorts."""
+        if policy.window_ms is None:
+            return {}
+        own, size = policy.against, policy.cohort_size or policy.k
+        tried: dict[str, Mapping[str, Any]] = {
+            "nobody who knows more": {} if own is None else {"against": None}
+        }
+        if own is not None:
+            tried["who the policy says"] = {}
+        for windows, people, cohorts in _TRIED:
+            name = Reader(KnownWindows(windows), known_people=people).name
+            change: dict[str, Any] = {"against": {"known_windows": {"count": windows, "drop": True}}}
+            if people:
+                change["against"] |= {"known_people": people}
+            least = max(size * cohorts, policy.k + people)
+            if cohorts > 1 or size < least:
+                change |= {**self.room_for(policy, least), "cohort_size": least}
+            tried[name if cohorts == 1 else f"{name}, cohorts of {least}"] = change
+        return tried
 
     def alternatives(self, policy: PolicyParts) -> Iterator[Alternative]:
         """Cohorts of the policy's size, and of twice that; of policies with a window, and people."""

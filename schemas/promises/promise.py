@@ -126,6 +126,10 @@ class Promise(ABC):
         """By name, other numbers of newcomers who wait for each other, as changes of the file, {} of the policy's."""
         return {}
 
+    def clauses(self, policy: PolicyParts) -> Mapping[str, Mapping[str, Any]]:
+        """By name, readers who know more of whom rows may be dropped, as changes of the file, {} of the policy's."""
+        return {}
+
     def alternatives(self, policy: PolicyParts) -> Iterator[Alternative]:
         """Policies of this protection to try beside a policy of any. policy: a valid one."""
         yield from ()

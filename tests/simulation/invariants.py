@@ -6,6 +6,7 @@ cohorts     nobody is put into cohorts twice in an epoch, a cohort has its size,
 quiet       what came out is what a quiet run of the same feed comes to, where the schedule lets that be
 exchanged   two people of a cohort exchange their rows, and the same schedule shows the same
 parked      a partition is parked only where somebody went back on purpose, or two jobs wrote
+against     where rows are dropped for a reader who knows more, he is left with as many people as the policy says
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kanonflow.transforms.lineage.published_slots import parked_partitions
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.sinks.sinks import release_file
 from kanonflow.transforms.windows.chain import carried_from_bytes
+from tests.known_items import Bundle, least_of
 from tests.privacy.test_swap_people import expecting
 from tests.privacy.test_swap_shards import played as over_shards
 from tests.simulation.play import Played
@@ -80,6 +82,7 @@ def broken(played: Played, out: Out) -> Iterator[str]:
     yield from _classes(played, out)
     if played.schedule.protection == "lasting":
         yield from _cohorts(played, out)
+        yield from _against(played, out)
     yield from _parked(played)
     yield from _events(played, out)
     slots = [
@@ -183,6 +186,24 @@ def _cohorts(played: Played, out: Out) -> Iterator[str]:
         yield f"cohorts: rows of people who never entered in {sorted(strangers)[:3]}"
 
 
+def _against(played: Played, out: Out) -> Iterator[str]:
+    policy = played.feed.policy
+    if policy.against is None:
+        return
+    row_of = {row.tag: number for number, row in enumerate(played.feed.rows)}
+    bundles: dict[int, Bundle] = defaultdict(Bundle)
+    for rows in out.releases.values():
+        for released in rows:
+            number = row_of[released["tag"]]
+            own = bundles[int(played.feed.owners[number])]
+            own.windows.add(played.feed.rows[number].hour)
+            own.purchases[played.feed.rows[number].hour, released["amount"]] += 1
+    cohorts = [[bundles[person] for person in cohort] for cohort in entered_together(played, out)]
+    asked, least = policy.against, policy.against.left(policy.k)
+    if (left := least_of(cohorts, asked.windows, asked.purchases)) < least:
+        yield f"against: who knows as much as the clause says is left with {left} of {least} people"
+
+
 def went_back(played: Played) -> bool:
     """Whether rows of a wrong line of states may stand in two books."""
     return played.schedule.has(Kind.REWIND, Kind.OLDER, Kind.BESIDE, Kind.ROTATE, Kind.EDIT)
@@ -272,8 +293,8 @@ def unlike_quiet(played: Played, out: Out) -> Iterator[str]:
         )
 
 
-def pair(played: Played, out: Out) -> dict[int, int]:
-    """Two people of one cohort who entered together; nobody where there is none."""
+def entered_together(played: Played, out: Out) -> list[list[int]]:
+    """People of one cohort who entered in one run together."""
     names = [person.name for person in played.feed.people]
     digests = person_digests(names, SECRET.lasting.derive("partition", "people"))
     number = {int(digest): at for at, digest in enumerate(digests)}
@@ -281,9 +302,14 @@ def pair(played: Played, out: Out) -> dict[int, int]:
     for path, people in sorted(out.people.items()):
         for digest, cohort in people.items():
             generations[path, cohort].append(number[int(digest) % 2**64])
-    if not generations:
+    return [sorted(each) for _, each in sorted(generations.items())]
+
+
+def pair(played: Played, out: Out) -> dict[int, int]:
+    """Two people of one cohort who entered together; nobody where there is none."""
+    every = entered_together(played, out)
+    if not every:
         return {}
     rng = np.random.default_rng([played.schedule.seed, 4])
-    every = [sorted(each) for _, each in sorted(generations.items())]
     one, other = rng.choice(every[rng.integers(len(every))], 2, replace=False).tolist()
     return {one: other, other: one}

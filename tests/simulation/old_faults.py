@@ -18,9 +18,12 @@ from kanonflow.transforms.files import create_if_absent
 from kanonflow.transforms.lineage import committed_rosters, published_slots
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
+from kanonflow.transforms.protections import lasting
+from kanonflow.transforms.protections.known_otherwise import GoesOut, going_out
 from kanonflow.transforms.release import candidates, due
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.first_partitions import FirstPartitions
+from kanonflow.transforms.roster.items_out import ItemsOut
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.secret.seeds import _mac, encode
 from kanonflow.transforms.shards import route, route_rows
@@ -47,7 +50,8 @@ class Fault(NamedTuple):
     def can_show(self, schedule: Schedule) -> bool:
         """Whether a schedule may find it at all."""
         kinds = {str(each.kind) for each in schedule.disturbances}
-        worlds = {"chain": schedule.ends, "shards": schedule.people.shards}
+        against = schedule.people.against is not None
+        worlds = {"chain": schedule.ends, "shards": schedule.people.shards, "against": against}
         return self.needs <= kinds | {str(schedule.mode), *(name for name, there in worlds.items() if there)}
 
 
@@ -98,6 +102,21 @@ def _strangers_wait_for_one_window(patch: Patch) -> None:
 
 def _no_directory(patch: Patch) -> None:
     patch.setattr(shards_record, "_directory", lambda output, shards, key: FirstPartitions())
+
+
+def _everything_goes_out(patch: Patch) -> None:
+    patch.setattr(
+        lasting,
+        "going_out",
+        lambda due, entered, before: GoesOut(
+            np.ones(entered.rows.num_rows, dtype=np.bool_), going_out(due, entered, before).after
+        ),
+    )
+
+
+def _a_restart_forgets_what_is_out(patch: Patch) -> None:
+    right = ItemsOut.content
+    patch.setattr(ItemsOut, "content", lambda self: right(ItemsOut(self.reader)))
 
 
 def _names_without_place(patch: Patch) -> None:
@@ -335,5 +354,19 @@ FAULTS = (
         _no_directory,
         seed=2120,
         needs=frozenset({"shards"}),
+    ),
+    Fault(
+        "rows go out whoever knows more",
+        "decision 115",
+        _everything_goes_out,
+        seed=4000,
+        needs=frozenset({"against"}),
+    ),
+    Fault(
+        "a restart forgets what is out",
+        "decision 115",
+        _a_restart_forgets_what_is_out,
+        seed=4000,
+        needs=frozenset({"against"}),
     ),
 )

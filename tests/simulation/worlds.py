@@ -75,7 +75,7 @@ class People(NamedTuple):
     """What is known of people where cohorts last. named: whether a file names some from the start. shards: into which
     each partition is cut; 0: it is whole. split: whether windows are split. share: of those who have entered, as many
     newcomers as an intake waits for; None: it goes by its size alone. parts: whether the largest shard is split between
-    two nights.
+    two nights. against: the number of the clause by which rows are dropped; None: there is none.
     """
 
     named: bool = False
@@ -83,6 +83,7 @@ class People(NamedTuple):
     split: bool = False
     share: float | None = None
     parts: bool = False
+    against: int | None = None
 
 
 NOBODY = People()
@@ -132,6 +133,18 @@ PLAIN = 2000
 """Seeds below play worlds without people who are named, shards, splits and shares: faults of old are found there."""
 WHOLE = 3000
 """Seeds below play worlds whose shards stay as they are."""
+ANYBODY = 4000
+"""Seeds below play worlds in which no rows are dropped for who knows more."""
+CLAUSES: tuple[dict[str, Any], ...] = (
+    {"known_windows": {"count": 1, "drop": True}},
+    {"known_windows": {"count": 3, "drop": True}, "known_people": 1},
+    {"known_purchases": {"count": 2, "of": ["amount"], "drop": True}},
+    {
+        "known_windows": {"count": 2, "drop": True},
+        "known_purchases": {"count": 1, "of": ["amount"], "drop": True},
+    },
+)
+"""Clauses of a policy against a reader who knows more."""
 
 
 def drawn(seed: int) -> Schedule:
@@ -169,7 +182,9 @@ def _people(seed: int) -> People:
     split, share = bool(rng.random() < 0.2), (None, None, 0.2, 0.6)[int(rng.integers(4))]
     shards = shards if named else 0
     parts = seed >= WHOLE and shards > 0 and bool(np.random.default_rng([seed, 9]).random() < 0.8)
-    return People(named, shards, split, share, parts)
+    rng = np.random.default_rng([seed, 10])
+    against = int(rng.integers(len(CLAUSES))) if seed >= ANYBODY and rng.random() < 0.8 else None
+    return People(named, shards, split, share, parts, against)
 
 
 def feed_of(schedule: Schedule) -> TrailFeed:
@@ -178,10 +193,14 @@ def feed_of(schedule: Schedule) -> TrailFeed:
     repeats = 0.0 if schedule.punctual else 0.03
     people = schedule.people
     make = split_feed if people.split else generated_feed
-    feed = make(schedule.seed, repeats=repeats, intake_share=people.share, **PROTECTIONS[schedule.protection])
+    head = PROTECTIONS[schedule.protection] | ({} if people.against is None else _against(people.against))
+    feed = make(schedule.seed, repeats=repeats, intake_share=people.share, **head)
     rows: Iterable[TrailRow] = feed.rows
     if schedule.punctual:
         rows = (row._replace(arrives=row.hour) for row in rows)
+    if people.against is not None:
+        # Few amounts, so that several people have one.
+        rows = (row._replace(amount=row.amount[:1]) for row in rows)
     if rng.random() < 0.7:
         # What a text file can hold: such feeds are audited, too.
         rows = (row if NO_TEXT not in row.said.values() else row._replace(said={}) for row in rows)
@@ -211,6 +230,11 @@ def feed_of(schedule: Schedule) -> TrailFeed:
         rows[at] = far._replace(hour=FAR, when="2044-03-01T00:30:00+00:00", said={})
     feed = replace(feed, rows=tuple(rows))
     return _silent_for_a_night(schedule, feed) if schedule.ends else feed
+
+
+def _against(number: int) -> dict[str, Any]:
+    """A clause, and cohorts large enough that some rows go out under it."""
+    return {"against": CLAUSES[number], "k": 2, "cohort_size": 8, "intake": 8}
 
 
 def _silent_for_a_night(schedule: Schedule, feed: TrailFeed) -> TrailFeed:

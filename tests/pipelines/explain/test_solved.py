@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv
 import pytest
+import yaml
 
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.dry_run.feed import feed_of
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.explain.solved import lengths_within, solve_variants
 from kanonflow.pipelines.explain.variants import Group
+from kanonflow.pipelines.run_records.rejected_rows import unsettled_rejected
 from tests.pipelines.explain.planted_feed import (
     HONEST,
     POLICY,
@@ -131,3 +133,39 @@ def test_how_long_it_takes_is_said_before_it_begins() -> None:
     assert lines[0].startswith(f"tries {len(tries)} policies over {rows.num_rows:,} rows")
     assert re.fullmatch(rf"one is tried; the other {len(tries) - 1} take about [\d,]+ s", lines[1])
     assert solved == solve_variants(rows, bound, [])
+
+
+def test_what_a_clause_would_drop_is_what_a_run_drops(tmp_path: Path) -> None:
+    """Of a feed that is played whole; the more is known, the more rows go, and larger cohorts save most of them."""
+    text = HONEST + "cohort_size: 9\n" + QUICK
+    table = honest_rows(120, 70)
+    rows, bound = canonical(table, text)
+    solved = solve_variants(rows, bound, [])
+    tried = {each.variant.name: each for each in solved.of(Group.AGAINST)}
+    nobody, one, three, larger = (
+        tried[name].measures.rejected
+        for name in (
+            "nobody who knows more",
+            "1 window with rows",
+            "3 windows with rows",
+            "3 windows with rows, cohorts of 18",
+        )
+    )
+    assert nobody <= one < three
+    assert larger < 0.5 * three
+    clause = tried["3 windows with rows"].variant.change["against"]
+    policy = yaml.safe_load(text)
+    policy["fields"]["amount"]["accept_risk"] = "made up"
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(policy | {"against": clause | {"max_dropped": 1.0}}))
+    pyarrow.csv.write_csv(table, tmp_path / "in.csv")
+    flags = [
+        "--policy",
+        str(tmp_path / "p.yaml"),
+        "--input",
+        str(tmp_path / "in.csv"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    assert cli.main(["anonymize", *flags]) == 0
+    rejected = sum(1 for _ in unsettled_rejected(str(tmp_path / "out")))
+    assert rejected / table.num_rows == pytest.approx(three, abs=0.05)

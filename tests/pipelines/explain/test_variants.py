@@ -32,6 +32,8 @@ def with_change(text: str, change: Mapping[str, Any]) -> dict[str, Any]:
         AFRESH,
         ROWS,
         HONEST + "cohort_size: 8\n",
+        HONEST + "against: {known_windows: {count: 2, drop: true}, known_people: 2}\n",
+        HONEST + "intake: 8\nagainst: {known_people: 1}\n",
         HONEST + "intake: 77\n",
         HONEST + "intake_share: 0.1\n",
         HONEST.replace("sensitive", "insensitive") + "split_by: [amount]\n",
@@ -56,6 +58,7 @@ def test_a_change_is_that_of_the_file(text: str) -> None:
             "intake_share",
             "protect",
             "split_by",
+            "against",
             "state_ttl_ms",
         ):
             assert getattr(tried, name) == getattr(written, name), (each.name, name)
@@ -81,8 +84,15 @@ def test_every_k_in_every_window_and_every_field() -> None:
     ]
     assert names[Group.DELAY] == ["0", "2d"]
     assert names[Group.PROTECTION] == ["cohorts of 5", "cohorts of 10", "window", "row"]
+    assert names[Group.AGAINST] == [
+        "nobody who knows more",
+        "1 window with rows",
+        "3 windows with rows",
+        "3 windows with rows, 1 other person's rows",
+        "3 windows with rows, cohorts of 10",
+    ]
     assert names[Group.INTAKE] == ["at once", "1,000", "when a row must leave"]
-    assert sum(not each.change for each in found) == 4
+    assert sum(not each.change for each in found) == 5
     assert all(each.promise for each in found if each.group is Group.PROTECTION)
 
 
