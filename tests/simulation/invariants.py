@@ -109,7 +109,8 @@ def _once(played: Played, out: Out) -> Iterator[str]:
         yield f"once: in no release, not rejected, and not waiting: {lost[:5]}"
     more = sorted((there - came).elements())
     if rejected_again(played):
-        more = [tag for tag in more if released[tag]]
+        # Without lasting cohorts it may go out then: of windows afresh nothing says what was rejected.
+        more = [tag for tag in more if released[tag] and played.schedule.protection == "lasting"]
     if more and not went_back(played):
         yield f"once: in two books: {more[:5]}"
 
