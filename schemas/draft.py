@@ -12,6 +12,7 @@ import pyarrow as pa
 import yaml
 
 from kanonflow.schemas.canonical_types import canonical_type
+from kanonflow.schemas.durations import UNITS, format_duration, offset_of_weeks
 from kanonflow.schemas.field_declaration import UNCLASSIFIED
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.policy_fields import Field, Role
@@ -91,9 +92,7 @@ def draft_policy(
     parts += [f"# {printable(line)}\n" for line in told]
     if asks_row:
         parts.append("protect: row\n" if answered else _ASKS_ROW)
-    parts.append(
-        _NO_WINDOW if window_days is None else f"window: {window_days}d\nmax_delay: {2 * window_days}d\n"
-    )
+    parts.append(_NO_WINDOW if window_days is None else "".join(_window_lines(window_days)))
     parts += [f"csv: {{{', '.join(said)}}}\n"] if csv is not None and (said := list(_csv_keys(csv))) else []
     parts.append(_OTHERS)
     parts += [_DOMAINS] if any("domain" in field.keys for field in fields.values()) else []
@@ -101,6 +100,13 @@ def draft_policy(
     for field_name, field in fields.items():
         parts += _lines(field_name, field, answered=answered)
     return "".join(parts)
+
+
+def _window_lines(days: int) -> Iterator[str]:
+    yield f"window: {days}d\n"
+    if offset := offset_of_weeks(days * UNITS["d"]):
+        yield f"window_offset: {format_duration(offset)}  # weeks begin on Mondays\n"
+    yield f"max_delay: {2 * days}d\n"
 
 
 def value_type(arrow: pa.DataType) -> str:

@@ -13,6 +13,8 @@ UNITS = {
     "s": 1_000,
     "ms": 1,
 }
+MONDAY_MS = 4 * UNITS["d"]
+"""The first Monday after the beginning of 1970, a Thursday."""
 _SHORT = r"([0-9]{1,15})(ms|[smhdw])"
 _ISO = (
     r"P(?:([0-9]{1,15})W)?(?:([0-9]{1,15})D)?"
@@ -47,3 +49,8 @@ def format_duration(milliseconds: int) -> str:
     fitting = (unit for unit, size in UNITS.items() if milliseconds >= size and milliseconds % size == 0)
     unit = next(fitting, "ms")
     return f"{milliseconds // UNITS[unit]}{unit}"
+
+
+def offset_of_weeks(window_ms: int) -> int:
+    """The offset with which windows of whole weeks begin on Mondays, in ms; 0 of other windows."""
+    return 0 if window_ms % UNITS["w"] else MONDAY_MS

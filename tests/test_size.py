@@ -203,6 +203,7 @@ LINES = {
         (44_410, "the audit tries what leaves too few people to a reader who knows more"),
         (44_460, "chains without event ids know files by rows; people named too few are judged by theirs"),
         (44_480, "explain plays clauses against readers who know more"),
+        (44_520, "estimates by parts that cut windows say so; each window is asked for"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -271,6 +272,7 @@ LINES = {
         (8_755, "a policy says against which reader, in clauses of two classes"),
         (8_760, "whether event ids are handed on is the policy's to say"),
         (8_790, "clauses to play against readers who know more"),
+        (8_810, "drafts begin weeks on Mondays"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -319,6 +321,7 @@ CODE = [
     (64_700, "k people are left to a reader who knows more, with the audit of it"),
     (64_740, "chains without event ids know files by rows; people named too few are judged by theirs"),
     (64_790, "explain plays clauses against readers who know more"),
+    (64_830, "estimates by parts that cut windows say so; drafts begin weeks on Mondays"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.pipelines.analysis.coverage import LEAST, MOST, Interval, Missing, RangeColumn
+from kanonflow.schemas.durations import MONDAY_MS
 from kanonflow.schemas.errors import InputError
 
 EACH = "each"
@@ -23,8 +25,6 @@ _PERIOD = re.compile(r"([1-9][0-9]*)(h|d|w|mo|q|y)")
 _DAY = dt.date(1970, 1, 1)
 _FIXED_MS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
-_MONDAY_MS = 4 * 86_400_000
-"""The first Monday after the beginning of 1970."""
 
 
 class Part(NamedTuple):
@@ -41,10 +41,12 @@ def interval_parts(name: str, kind: pa.DataType, asked: Any, column: RangeColumn
 
     asked: edges in ascending order, ``[a, b, c]`` for a <= x < b and b <= x < c, None among them for one more part, the
     missing values; or a period, ``"1mo"`` (h, d, w, mo, q, y; from midnight, Monday, the first of a month, UTC) over
-    all of the release. Raises InputError.
+    all of the release; or ``"each"`` range of instants, from one beginning or end to the next. Raises InputError.
     """
-    if isinstance(asked, str):
-        edges: Sequence[Any] = list(_periods(name, kind, asked, column))
+    if isinstance(asked, str) and asked == EACH:
+        edges: Sequence[Any] = [_moment(kind, border) for border in _borders(column).tolist()]
+    elif isinstance(asked, str):
+        edges = list(_periods(name, kind, asked, column))
     elif isinstance(asked, Sequence):
         edges = asked
     else:
@@ -62,6 +64,19 @@ def interval_parts(name: str, kind: pa.DataType, asked: Any, column: RangeColumn
         for (first, end), ends in zip(pairwise(units), pairwise(numbers), strict=True)
     ]
     return [*parts, *([Part(Missing(), (None, None))] if len(numbers) < len(edges) else [])]
+
+
+def within_ranges(column: RangeColumn, parts: Sequence[Interval]) -> bool:
+    """Whether parts begin or end within ranges of whole numbers, and at no beginning or end of another one."""
+    asked = np.unique([border for part in parts for border in (part.first, part.end + 1)])
+    asked = np.setdiff1d(asked, _borders(column))
+    low, high = np.unique(np.stack([column.low, column.high])[:, column.valued], axis=1)
+    return bool(np.any((low[:, None] < asked) & (asked <= high[:, None])))
+
+
+def _borders(column: RangeColumn) -> NDArray[np.int64]:
+    """Where ranges of whole numbers begin, and what follows where they end; ascending."""
+    return np.union1d(column.low[column.valued], column.high[column.valued] + 1)
 
 
 def interval(first: Fraction | float, end: Fraction | float, *, whole: bool) -> Interval:
@@ -161,7 +176,7 @@ def _periods(name: str, kind: pa.DataType, asked: str, column: RangeColumn) -> I
         step = number * _FIXED_MS[unit]
         if pa.types.is_date(kind) and unit == "h":
             raise InputError(f"by {name}: hours of a field of days")
-        base = _MONDAY_MS if unit == "w" else 0
+        base = MONDAY_MS if unit == "w" else 0
         at, count = (first - base) // step, 0
         while base + at * step <= last or not count:
             yield _moment(kind, base + at * step)

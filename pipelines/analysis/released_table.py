@@ -5,6 +5,7 @@ read_release("out").estimate("mean", "amount", by={"birth_date": "10y", "gender"
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,7 @@ from kanonflow.pipelines.analysis.query_parts import (
     edge_in_units,
     interval_parts,
     members,
+    within_ranges,
 )
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm, release_form
 from kanonflow.pipelines.analysis.released_files import open_releases
@@ -155,7 +157,7 @@ class ReleasedTable:
         by: for each field its parts, of which every combination is a group; a row is in one part at most:
             a field with ranges, dates or numbers: edges ``[0, 18, 65, None]``, each part with its first edge and
             without its last, None for missing values; or a period of dates and instants, ``"1mo"`` (h, d, w, mo, q, y);
-            ``"window"``: the same over the windows of rows (unless a field has that name);
+            ``"window"``: the same over the windows of rows, or ``"each"`` (unless a field has that name);
             categories and labels: ``"each"`` value or leaf that occurs, or a list, in which a tuple is one part.
         where: the rows that are asked for: a pair of edges ``(18, 65)`` or a category, or a list of categories; None:
             the missing ones. wide: bounds further apart than this share of the value are marked, and warned of; of days
@@ -176,14 +178,19 @@ class ReleasedTable:
             )
         filters = [self._where(name, asked) for name, asked in where.items()]
         base = total_cover([cover for _, cover in filters], len(self))
-        own = dict(zip(where, (query for query, _ in filters), strict=True)).get(of or "")
+        queries = dict(zip(where, (query for query, _ in filters), strict=True))
+        own = queries.get(of or "")
         if measure is not None and isinstance(own, Interval):
             measure = measure._replace(column=_cut(measure.column, own))
         elif isinstance(own, Missing):
             base = nobody()
         parts = {name: self._parts(name, asked) for name, asked in by.items()}
         groups = list(grouped(what, parts, base, measure))
-        return warn_of(self._estimate(what, by, where, groups, measure, wide))
+        estimate = self._estimate(what, by, where, groups, measure, wide)
+        asked = [queries.get(WINDOW_FIELD), *(part.query for part, _ in parts.get(WINDOW_FIELD, ()))]
+        return warn_of(
+            dataclasses.replace(estimate, warnings=(*self._cut_windows(asked), *estimate.warnings))
+        )
 
     def _estimate(
         self,
@@ -226,6 +233,14 @@ class ReleasedTable:
                     f"{name}: values beyond the domain that the policy declares are in the release as its ends, and"
                     " count as these"
                 )
+
+    def _cut_windows(self, asked: Sequence[Any]) -> Iterator[str]:
+        parts = [each for each in asked if isinstance(each, Interval)]
+        if not self._has(WINDOW_FIELD) and parts and within_ranges(self._range(WINDOW_FIELD), parts):
+            yield (
+                "window: parts begin or end within windows of the release, whose rows then may be in either; ask for"
+                f' by={{"window": "{EACH}"}} or for edges at which windows begin (window_offset of the policy)'
+            )
 
     def _has_coded_ends(self, name: str) -> bool:
         if name == WINDOW_FIELD and not self._has(name):

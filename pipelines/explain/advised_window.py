@@ -15,7 +15,7 @@ from kanonflow.pipelines.dry_run.side_by_side import side_by_side
 from kanonflow.pipelines.explain.solved import MOST_PEOPLE, OF_COHORTS, lengths_within
 from kanonflow.pipelines.explain.variants import changed
 from kanonflow.schemas.bound_policy import BoundPolicy
-from kanonflow.schemas.durations import format_duration
+from kanonflow.schemas.durations import format_duration, offset_of_weeks
 
 
 class Advised(NamedTuple):
@@ -52,4 +52,5 @@ def advised_window(rows: pa.Table, bound: BoundPolicy) -> Advised | None:
 
 
 def _with_window(bound: BoundPolicy, length: int) -> BoundPolicy:
-    return changed(bound, {"window": format_duration(length), "max_delay": format_duration(2 * length)})
+    lengths = {"window": length, "window_offset": offset_of_weeks(length), "max_delay": 2 * length}
+    return changed(bound, {key: format_duration(each) for key, each in lengths.items()})

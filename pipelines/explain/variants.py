@@ -94,6 +94,8 @@ def _asked(
             change: dict[str, Any] = {} if k == policy.k else {"k": k, **policy.promise.room_for(policy, k)}
             if window is not None and window != own:
                 change["window"] = format_duration(window)
+                if policy.window_offset_ms >= window:
+                    change["window_offset"] = format_duration(policy.window_offset_ms % window)
             told = "" if window is None else f", window {format_duration(window)}"
             yield Group.GRID, f"k {k}{told}", change, ""
     quasis = [field.name for field in policy.fields if field.role is Role.QUASI]
@@ -148,5 +150,7 @@ def changed(bound: BoundPolicy, change: Mapping[str, Any]) -> BoundPolicy:
 
 
 def _lengths(policy: Policy, change: Mapping[str, Any]) -> dict[str, Any]:
-    lengths = {key: parse_duration(change[key]) for key in ("window", "max_delay") if key in change}
+    lengths = {
+        key: parse_duration(change[key]) for key in ("window", "window_offset", "max_delay") if key in change
+    }
     return {f"{key}_ms": length for key, length in lengths.items()} | ({"state_ttl_ms": 0} if lengths else {})

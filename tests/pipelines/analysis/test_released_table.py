@@ -5,8 +5,12 @@ from typing import Any
 
 import polars
 import pyarrow as pa
+import pyarrow.csv
 import pytest
+import yaml
 
+from kanonflow.pipelines import cli
+from kanonflow.pipelines.analysis.estimate import WideBoundsWarning
 from kanonflow.pipelines.analysis.released_table import ReleasedTable, read_release
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.hierarchy import Hierarchy
@@ -114,6 +118,56 @@ def test_without_windows_there_is_nothing_by_window(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the release has no windows"):
         release.estimate("count", by={"window": "1d"})
     assert release.estimate("count").rows()[0]["value"] == 20
+
+
+@pytest.mark.parametrize(("offset", "cut"), [("0ms", True), ("4d", False)])
+def test_weeks_that_cut_windows_are_said(tmp_path: Path, offset: str, cut: bool) -> None:
+    """Windows of a week begin on Thursdays where a policy does not say otherwise, and weeks that are asked for on
+    Mondays. Each window by itself is always an answer to the row."""
+    rows = [
+        {"who": f"p{at % 20}", "when": f"2024-03-{4 + at % 14:02}T12:00:00Z", "age": 20 + at % 20}
+        for at in range(280)
+    ]
+    policy = {
+        "version": 1,
+        "name": "weeks",
+        "k": 5,
+        "window": "1w",
+        "window_offset": offset,
+        "cohort": "window",
+        "fields": {
+            "who": {"role": "individual"},
+            "when": {"role": "time"},
+            "age": {"role": "quasi", "type": "numeric", "as": "long"},
+        },
+    }
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(policy))
+    pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / "in.csv")
+    flags = [
+        "--policy",
+        str(tmp_path / "p.yaml"),
+        "--input",
+        str(tmp_path / "in.csv"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    assert cli.main(["anonymize", *flags]) == 0
+    release = read_release(tmp_path / "out")
+    if cut:
+        with pytest.warns(WideBoundsWarning, match="within windows of the release"):
+            weeks = release.estimate("count", by={"window": "1w"})
+    else:
+        weeks = release.estimate("count", by={"window": "1w"})
+        assert not weeks.warnings
+    exact = [row["lower"] == row["upper"] for row in weeks.rows()]
+    assert all(exact) != cut
+    each = release.estimate("count", by={"window": "each"})
+    assert not each.warnings
+    assert [row["value"] for row in each.rows()] == [row["upper"] for row in each.rows()]
+    assert sum(row["value"] for row in each.rows()) == len(release)
+    first = each.rows()[0]
+    (alone,) = release.estimate("count", where={"window": (first["window_from"], first["window_to"])}).rows()
+    assert alone["value"] == first["value"]
 
 
 def test_a_table_in_memory_is_the_same(run: Path) -> None:

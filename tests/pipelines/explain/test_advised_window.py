@@ -68,6 +68,8 @@ def test_a_thin_feed_is_drafted_with_longer_windows(thin: Path) -> None:
     draft = draft_from_input([str(thin)], answered=True)
     bound = bound_to(thin, draft)
     assert (bound.policy.window_ms or 0) > DAY
+    assert bound.policy.window_offset_ms == 4 * DAY, "weeks begin on Mondays"
+    assert "window_offset: 4d  # weeks begin on Mondays" in draft
     assert "window: played over the feed" in draft
     assert draft.count("# window: ") == 1
     rows = read_feed(find_inputs([str(thin)]), bound).rows

@@ -32,6 +32,7 @@ def with_change(text: str, change: Mapping[str, Any]) -> dict[str, Any]:
         AFRESH,
         ROWS,
         HONEST + "cohort_size: 8\n",
+        HONEST + "window_offset: 4d\n",
         HONEST + "against: {known_windows: {count: 2, drop: true}, known_people: 2}\n",
         HONEST + "intake: 8\nagainst: {known_people: 1}\n",
         HONEST + "intake: 77\n",
@@ -51,6 +52,7 @@ def test_a_change_is_that_of_the_file(text: str) -> None:
         for name in (
             "k",
             "window_ms",
+            "window_offset_ms",
             "max_delay_ms",
             "cohort",
             "cohort_size",
