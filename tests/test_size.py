@@ -204,6 +204,7 @@ LINES = {
         (44_460, "chains without event ids know files by rows; people named too few are judged by theirs"),
         (44_480, "explain plays clauses against readers who know more"),
         (44_520, "estimates by parts that cut windows say so; each window is asked for"),
+        (44_625, "an estimate asks each distinct box once"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -322,6 +323,7 @@ CODE = [
     (64_740, "chains without event ids know files by rows; people named too few are judged by theirs"),
     (64_790, "explain plays clauses against readers who know more"),
     (64_830, "estimates by parts that cut windows say so; drafts begin weeks on Mondays"),
+    (64_890, "an estimate asks each distinct box once"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

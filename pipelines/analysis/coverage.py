@@ -14,7 +14,7 @@ had none, and nothing says how many.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +88,15 @@ class RangeColumn:
         """Whether its values are counted and not measured."""
         return self.low.dtype == np.int64
 
+    @property
+    def keys(self) -> tuple[NDArray[Any], ...]:
+        """What is equal of rows whose boxes are, (n,) each."""
+        return self.low, self.high, self.valued, self.nulls
+
+    def of(self, rows: Int64s) -> RangeColumn:
+        """Those of some rows."""
+        return RangeColumn(self.low[rows], self.high[rows], self.valued[rows], self.nulls[rows], self.k)
+
     def missing_share(self) -> Float64s:
         """Of each box, the share of the missing value."""
         return np.where(self.nulls, np.where(self.valued, 1.0 / self.k, 1.0), 0.0)
@@ -137,6 +146,15 @@ class SetColumn:
         """Of each row, how many values."""
         return np.diff(self.starts)[self.of_row]
 
+    @property
+    def keys(self) -> tuple[NDArray[Any], ...]:
+        """What is equal of rows whose boxes are, (n,) each."""
+        return (self.of_row,)
+
+    def of(self, rows: Int64s) -> SetColumn:
+        """Those of some rows."""
+        return replace(self, of_row=self.of_row[rows])
+
     def each(self) -> list[Any]:
         """What can be asked for one by one: the values that occur, the missing one last."""
         occurring: list[int] = np.unique(self.codes).tolist() if self.of_row.size else []
@@ -164,6 +182,15 @@ class PrefixColumn:
     of_row: Int64s
     tree: PrefixTree
     k: int
+
+    @property
+    def keys(self) -> tuple[NDArray[Any], ...]:
+        """What is equal of rows whose boxes are, (n,) each."""
+        return (self.of_row,)
+
+    def of(self, rows: Int64s) -> PrefixColumn:
+        """Those of some rows."""
+        return replace(self, of_row=self.of_row[rows])
 
     @property
     def widths(self) -> Int64s:
@@ -249,9 +276,25 @@ def set_column(array: pa.Array) -> SetColumn:
     offsets = np.asarray(array.offsets).astype(np.int64)
     values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).dictionary_encode("encode")
     members = tuple(values.dictionary.to_pylist())
-    return SetColumn(
-        np.asarray(values.indices).astype(np.int64), offsets - offsets[0], np.arange(len(array)), members
-    )
+    codes, starts = np.asarray(values.indices).astype(np.int64), offsets - offsets[0]
+    return SetColumn(codes, starts, _like_sets(codes, starts), members)
+
+
+def _like_sets(codes: Int64s, starts: Int64s) -> Int64s:
+    """Of each set, the first that is equal; where members stand in several orders, each is one of itself."""
+    sizes, own = np.diff(starts), np.arange(starts.size - 1)
+    if not codes.size:
+        return own
+    # Sums of random numbers, which are compared member by member below.
+    drawn = np.random.default_rng(0).integers(LEAST, MOST, int(codes.max()) + 1)
+    first, like = np.unique(
+        np.add.reduceat(drawn[codes], starts[:-1]), return_index=True, return_inverse=True
+    )[1:]
+    like = first[like]
+    if np.any(sizes[like] != sizes):
+        return own
+    others = codes[np.arange(codes.size) + np.repeat(starts[like] - starts[:-1], sizes)]
+    return like if np.array_equal(others, codes) else own
 
 
 def exact_sets(array: pa.Array) -> SetColumn:

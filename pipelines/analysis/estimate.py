@@ -35,7 +35,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +42,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.analysis.coverage import Cover, Interval, Missing, RangeColumn, every_row, nobody
+from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes
 from kanonflow.pipelines.analysis.query_parts import Part
 from kanonflow.pipelines.terminal.table import aligned
 
@@ -113,10 +113,11 @@ class Answer(NamedTuple):
     possible: int
 
 
-def answer_count(cover: Cover) -> Answer:
-    """COUNT of the rows of a query (see above)."""
-    sure = int(cover.sure.sum())
-    return Answer(float(cover.share.sum()), float(sure), float(cover.rows.size), sure, cover.rows.size)
+def answer_count(cover: Cover, count: NDArray[np.int64] | None = None) -> Answer:
+    """COUNT of the rows of a query (see above). count: rows of each box; None: the cover is one of rows."""
+    own = np.ones(cover.rows.size, np.int64) if count is None else count[cover.rows]
+    sure, possible = int(own[cover.sure].sum()), int(own.sum())
+    return Answer(float((cover.share * own).sum()), float(sure), float(possible), sure, possible)
 
 
 def answer_sum(cover: Cover, measure: Measure, query: Interval | None = None) -> Answer:
@@ -157,23 +158,38 @@ def unit_of_sums(*values: Float64s) -> float:
 
 
 def grouped(
-    what: str, parts: Mapping[str, Sequence[tuple[Part, Cover]]], base: Cover, measure: Measure | None
+    what: str,
+    parts: Mapping[str, Sequence[tuple[Part, Cover]]],
+    base: Cover,
+    measure: Measure | None,
+    boxes: DistinctBoxes,
 ) -> Iterator[tuple[tuple[Part, ...], Answer]]:
-    """The answer for every combination of parts of fields, the last field's fastest, among the rows of ``base``."""
+    """The answer for every combination of parts of fields, the last field's fastest, among the boxes of ``base``.
+
+    Covers: of ``boxes``. What fields before share is worked out once, and where nobody is left nothing is.
+    """
     own = None if measure is None else measure.name
-    for chosen in product(*parts.values()):
-        cover, query = base, None
-        for name, (part, met) in zip(parts, chosen, strict=True):
-            cover = cover.both(met)
-            if name == own and isinstance(part.query, Interval):
-                query = part.query
-            elif name == own and isinstance(part.query, Missing):
-                cover = nobody()
+
+    def answer(cover: Cover, query: Interval | None) -> Answer:
         if measure is None:
-            answer = answer_count(cover)
-        else:
-            answer = (answer_sum if what == "sum" else answer_mean)(cover, measure, query)
-        yield tuple(part for part, _ in chosen), answer
+            return answer_count(cover, boxes.sizes)
+        return (answer_sum if what == "sum" else answer_mean)(boxes.of_rows(cover), measure, query)
+
+    empty = answer(nobody(), None)
+
+    def narrowed(
+        names: Sequence[str], chosen: tuple[Part, ...], cover: Cover, query: Interval | None
+    ) -> Iterator[tuple[tuple[Part, ...], Answer]]:
+        if not names:
+            yield chosen, answer(cover, query) if cover.rows.size else empty
+            return
+        name, *others = names
+        for part, met in parts[name]:
+            both = nobody() if name == own and isinstance(part.query, Missing) else cover.both(met)
+            cut = part.query if name == own and isinstance(part.query, Interval) else query
+            yield from narrowed(others, (*chosen, part), both, cut)
+
+    return narrowed(list(parts), (), base, None)
 
 
 def _shown(value: Any) -> str:

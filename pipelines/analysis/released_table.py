@@ -31,6 +31,7 @@ from kanonflow.pipelines.analysis.coverage import (
     set_column,
     window_column,
 )
+from kanonflow.pipelines.analysis.distinct_boxes import distinct_boxes
 from kanonflow.pipelines.analysis.estimate import (
     WHATS,
     WIDE,
@@ -176,16 +177,21 @@ class ReleasedTable:
             raise InputError(
                 f"estimate: {', '.join(sorted(both))} is in by and in where; narrow the parts of by"
             )
-        filters = [self._where(name, asked) for name, asked in where.items()]
-        base = total_cover([cover for _, cover in filters], len(self))
-        queries = dict(zip(where, (query for query, _ in filters), strict=True))
+        wanted = {name: self._where(name, asked) for name, asked in where.items()}
+        divided = {name: self._parts(name, asked) for name, asked in by.items()}
+        columns = [column for column, _ in (*wanted.values(), *divided.values())]
+        boxes = distinct_boxes(columns, len(self))
+        base = total_cover(
+            [column.of(boxes.first).cover(query) for column, query in wanted.values()], boxes.first.size
+        )
+        queries = {name: query for name, (_, query) in wanted.items()}
         own = queries.get(of or "")
         if measure is not None and isinstance(own, Interval):
             measure = measure._replace(column=_cut(measure.column, own))
         elif isinstance(own, Missing):
             base = nobody()
-        parts = {name: self._parts(name, asked) for name, asked in by.items()}
-        groups = list(grouped(what, parts, base, measure))
+        parts = {name: _covered(column.of(boxes.first), each) for name, (column, each) in divided.items()}
+        groups = list(grouped(what, parts, base, measure, boxes))
         estimate = self._estimate(what, by, where, groups, measure, wide)
         asked = [queries.get(WINDOW_FIELD), *(part.query for part, _ in parts.get(WINDOW_FIELD, ()))]
         return warn_of(
@@ -281,12 +287,11 @@ class ReleasedTable:
         )
         return kind if pa.types.is_temporal(kind) else None
 
-    def _parts(self, name: str, asked: Any) -> list[tuple[Part, Cover]]:
+    def _parts(self, name: str, asked: Any) -> tuple[Any, list[Part]]:
         if self._is_range(name, asked):
             column = self._range(name)
             kind = self._kind(name)
-            found = interval_parts(name, kind, asked, column)
-            return [(part, column.cover(part.query)) for part in found]  # type: ignore[arg-type]
+            return column, interval_parts(name, kind, asked, column)
         sets = self._sets(name)
         if isinstance(asked, str) and asked == EACH:
             queries = [(value, frozenset([value])) for value in sets.each()]
@@ -297,12 +302,9 @@ class ReleasedTable:
             wanted = [value for _, values in queries for value in values]
             if len(wanted) != len(set(wanted)):
                 raise InputError(f"by {name}: a category is in two parts")
-        return [
-            (Part(self._leaves(name, values), value=value), sets.cover(self._leaves(name, values)))
-            for value, values in queries
-        ]
+        return sets, [Part(self._leaves(name, values), value=value) for value, values in queries]
 
-    def _where(self, name: str, asked: Any) -> tuple[Any, Cover]:
+    def _where(self, name: str, asked: Any) -> tuple[Any, Any]:
         ranged = self._is_range(name, asked if isinstance(asked, tuple) or asked is None else EACH)
         if ranged and asked is None:
             part = interval_parts(name, self._kind(name), [None], self._range(name))[0]
@@ -314,9 +316,8 @@ class ReleasedTable:
             wanted = (
                 frozenset(asked) if isinstance(asked, list | tuple | set | frozenset) else frozenset([asked])
             )
-            leaves = self._leaves(name, wanted)
-            return leaves, self._sets(name).cover(leaves)
-        return part.query, self._range(name).cover(part.query)  # type: ignore[arg-type]
+            return self._sets(name), self._leaves(name, wanted)
+        return self._range(name), part.query
 
     def _leaves(self, name: str, values: frozenset[Any]) -> frozenset[Any]:
         """Of a field with a hierarchy the leaves below labels; else the values."""
@@ -433,6 +434,10 @@ class ReleasedTable:
         elif pa.types.is_timestamp(kind):
             factor, result = {"ms": 1.0, "us": 1e-3}[kind.unit], pa.timestamp("ms", kind.tz)
         return Measure(self._range(of), factor, result, of)
+
+
+def _covered(column: Any, parts: Sequence[Part]) -> list[tuple[Part, Cover]]:
+    return [(part, column.cover(part.query)) for part in parts]
 
 
 def _cut(column: RangeColumn, query: Interval) -> RangeColumn:
