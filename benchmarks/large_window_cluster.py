@@ -40,6 +40,7 @@ from benchmarks.stream_run import (
     outcome,
     stream_command,
 )
+from benchmarks.stream_watch import Sample
 from deploy.flink.job_server_jar import MissingToolError
 from deploy.flink.session import SessionCluster
 from kanonflow.schemas.policy_file import load_policy
@@ -90,13 +91,10 @@ def run_rows(rows: int, shards: int, folder: Path, patience: float) -> tuple[Out
     return outcome("", feed, folder / "out", watch, None, killer, saver, ended, late), spent
 
 
-def peak(run: Outcome, kind: str) -> int:
+def peak(samples: Sequence[Sample], kind: str) -> int:
     """Bytes of the largest process of a kind."""
     found = [
-        each.rss
-        for sample in run.samples
-        for name, each in sample.processes.items()
-        if kind_of(name) == kind
+        each.rss for sample in samples for name, each in sample.processes.items() if kind_of(name) == kind
     ]
     return max(found, default=0)
 
@@ -107,7 +105,7 @@ def figures(run: Outcome, people: int, shards: int, spent: float, first: float |
     each = 1e6 * cpu.get(WORKER, 0.0) / rows
     return (
         rows, people, shards, heap_mb(rows), spent, rows / run.seconds, each, 1e6 * cpu.get(JAVA, 0.0) / rows,
-        each / (first or each), min(waits), max(waits), peak(run, WORKER) / 1e9, peak(run, JAVA) / 1e9,
+        each / (first or each), min(waits), max(waits), peak(run.samples, WORKER) / 1e9, peak(run.samples, JAVA) / 1e9,
         max((checkpoint.size for checkpoint in run.checkpoints), default=0) / 1e9, run.restored,
         run.accounts.released, run.accounts.rejected.total(), run.accounts.exact,
     )  # fmt: skip
