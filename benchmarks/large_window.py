@@ -66,8 +66,11 @@ def run_child(*arguments: str) -> Spent:
     return Spent(time.perf_counter() - begun, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
-def write_feed(rows: int, folder: Path) -> int:
-    """Feed, people, policy and secret in a folder; returns how many people are known."""
+def write_feed(rows: int, folder: Path, *, publish_ids: bool = False) -> int:
+    """Feed, people, policy and secret in a folder; returns how many people are known.
+
+    publish_ids: the transaction's id is released, so that rows can be told apart.
+    """
     (folder / "feed").mkdir(parents=True)
     table = demo_feed(FeedShape(rows=rows, days=1, seed=1, rows_per_customer_day=ROWS_PER_PERSON))
     for number, begin in enumerate(range(0, rows, ROWS_PER_FILE)):
@@ -75,9 +78,10 @@ def write_feed(rows: int, folder: Path) -> int:
         pyarrow.parquet.write_table(table.slice(begin, ROWS_PER_FILE), path)
     policy = write_policy(folder)
     write_people(table, load_policy(policy), folder / "people.parquet")
-    plain = yaml.safe_load(policy.read_text())
-    plain["fields"][REFERENCE] = {"role": "identifier"}
-    policy.write_text(yaml.safe_dump(plain, sort_keys=False))
+    if not publish_ids:
+        plain = yaml.safe_load(policy.read_text())
+        plain["fields"][REFERENCE] = {"role": "identifier"}
+        policy.write_text(yaml.safe_dump(plain, sort_keys=False))
     secret = folder / "secret"
     secret.write_bytes(BENCHMARK_SECRET)
     secret.chmod(0o600)
