@@ -133,12 +133,11 @@ class FirstPartitions:
         return np.where(own >= 0, own, otherwise)
 
     def having(self, key: bytes, people: NDArray[np.uint64]) -> FirstPartitions:
-        """The state, of whatever bucket, after people were seen in a partition."""
-        sightings, state = Sightings(), self
+        """The state, of whatever bucket, after people were seen in a partition. O((p + n) log(p + n))."""
+        sightings = Sightings()
         sightings.add(key, people)
-        for _, seen in sightings.by_bucket():
-            state = state.after(seen).state
-        return state
+        seen = b"".join(each for _, each in sightings.by_bucket())
+        return self.after(seen).state if seen else self
 
     def after(self, sightings: bytes) -> Growth:
         """The state after sightings of a bucket (``Sightings.take``). O((p + n) log(p + n)).

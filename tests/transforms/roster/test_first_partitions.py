@@ -79,3 +79,28 @@ def test_damaged_and_newer_states_are_refused() -> None:
     for bad in (b"X" + good[1:], good[:4] + b"\2" + good[5:], good[:-1], good[:-4] + b"\7\0\0\0"):
         with pytest.raises(StateError, match="first partitions of people"):
             first_partitions_from_bytes(bad)
+
+
+def bucket_by_bucket(state: FirstPartitions, key: bytes, people: np.ndarray) -> FirstPartitions:
+    """The slow twin of ``having``, as the keyed step goes."""
+    sightings = Sightings()
+    sightings.add(key, people)
+    for _, seen in sightings.by_bucket():
+        state = state.after(seen).state
+    return state
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_whole_partition_at_once_is_each_bucket_by_itself(seed: int) -> None:
+    """To the byte, with people who are in several partitions, partitions of nobody and people who come again."""
+    rng = np.random.default_rng(seed)
+    fast = slow = FirstPartitions()
+    for turn in range(6):
+        people = np.unique(rng.integers(0, 2**64 - 1, int(rng.integers(0, 900)), dtype=np.uint64))
+        if turn in (2, 5):
+            people = np.union1d(people, rng.choice(slow.people, 50))
+        people = people[: 0 if turn == 4 else None]
+        key = KEYS[turn % 4]
+        fast, slow = fast.having(key, people), bucket_by_bucket(slow, key, people)
+        assert fast.to_bytes() == slow.to_bytes()
+    assert slow.divided
