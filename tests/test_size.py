@@ -205,6 +205,7 @@ LINES = {
         (44_480, "explain plays clauses against readers who know more"),
         (44_520, "estimates by parts that cut windows say so; each window is asked for"),
         (44_625, "an estimate asks each distinct box once"),
+        (44_670, "places of a scheme that nothing writes to are refused by name"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -324,6 +325,7 @@ CODE = [
     (64_790, "explain plays clauses against readers who know more"),
     (64_830, "estimates by parts that cut windows say so; drafts begin weeks on Mondays"),
     (64_890, "an estimate asks each distinct box once"),
+    (64_925, "places of a scheme that nothing writes to are refused by name"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from kanonflow.pipelines.options.values import delimiter, epoch, instant, natural, positive, several
+from kanonflow.pipelines.options.values import (
+    delimiter,
+    epoch,
+    instant,
+    natural,
+    place,
+    place_or_topic,
+    positive,
+    several,
+)
 from kanonflow.schemas.policy_fields import ClosenessDistance, DiversityKind
 from kanonflow.schemas.release_format import RELEASE_FORMATS, ReleaseFormat
 from kanonflow.schemas.text_inputs import INPUT_FORMATS
@@ -136,7 +145,7 @@ _RUNS = "demo anonymize stream"
 _OVER_INPUT = "anonymize verify compare explain assess plan"
 _SWITCH = {"action": "store_true"}
 _FILE = {"metavar": "FILE"}
-_DIR = {"metavar": "DIR"}
+_DIR = {"metavar": "DIR", "type": place}
 _MANY = {"action": "append", "default": []}
 _NEEDED = {"required": True}
 _WAITS = "which keeps what waits in its state; stop it with a savepoint and go on from that"
@@ -149,7 +158,7 @@ OPTIONS = (
     Option(
         "output", "forget rejected", "the --output of the run, or its --restricted", _DIR, flag="--release"
     ),
-    Option("directories", "verify", "as --release", {"nargs": "*", "metavar": "OUT"}),
+    Option("directories", "verify", "as --release", {"nargs": "*", "metavar": "OUT", "type": place}),
     Option(
         "directories",
         "export",
@@ -233,7 +242,7 @@ OPTIONS = (
         "stream",
         "a directory that files arrive in (an empty file _END ends the feed), or"
         " kafka://host:port/topic?format=avro|registry|json&... (docs/kafka.md)",
-        {"metavar": "DIR|kafka://..."} | _NEEDED,
+        {"metavar": "DIR|kafka://...", "type": place_or_topic} | _NEEDED,
     ),
     Option(
         "--schema",
@@ -256,7 +265,12 @@ OPTIONS = (
     # where it goes
     Option("--output", "anonymize", "a directory of its own for each run", _DIR | _NEEDED),
     Option("--output", "demo", "default: %(default)s", {"default": "demo-out"} | _DIR),
-    Option("--output", "stream", "where releases go, one run each", {"metavar": "DIR|kafka://..."} | _NEEDED),
+    Option(
+        "--output",
+        "stream",
+        "where releases go, one run each",
+        {"metavar": "DIR|kafka://...", "type": place_or_topic} | _NEEDED,
+    ),
     Option(
         "--restricted",
         "stream",
@@ -282,7 +296,7 @@ OPTIONS = (
         "verify",
         "the --output of the run; --input may be a topic too. Of several runs that continue each other: all of them,"
         " which are judged as a whole over the input of all",
-        {"nargs": "+", "default": [], "metavar": "DIR|kafka://..."},
+        {"nargs": "+", "default": [], "metavar": "DIR|kafka://...", "type": place_or_topic},
     ),
     # the feed of the demo
     Option("--rows", "demo", "rows (default: %(default)s)", {"type": positive(int), "default": 20_000}),

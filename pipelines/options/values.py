@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -71,3 +72,30 @@ def instant(text: str) -> int:
             "expected a time such as 2024-03-02 or 2024-03-02T06:00+01:00"
         ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def place(text: str) -> str:
+    """A directory here, or a prefix that Beam writes to, such as gs:// or s3://; file:// is one here."""
+    scheme, found, path = text.partition("://")
+    if not found or os.path.exists(text):
+        return text
+    if scheme == "file":
+        if not path.startswith("/"):
+            raise argparse.ArgumentTypeError(
+                "file:// goes before a whole path, as in file:///data/out; or leave it out"
+            )
+        return path
+    # Beam takes a second to load, and most places are here.
+    from apache_beam.io.filesystem import FileSystem
+    from apache_beam.io.filesystems import FileSystems
+
+    if FileSystems.get_scheme(text) not in {each.scheme() for each in FileSystem.get_all_subclasses()}:
+        raise argparse.ArgumentTypeError(
+            f"nothing here reads and writes {scheme}://; give a directory, or a prefix such as gs:// or s3://"
+        )
+    return text
+
+
+def place_or_topic(text: str) -> str:
+    """A place, or a topic of Kafka."""
+    return text if text.startswith("kafka://") else place(text)
