@@ -192,3 +192,25 @@ def test_without_windows_files_are_a_chain_too(tmp_path: Path) -> None:
     outs = nights.chain(2)
     assert len(set(names(nights, *outs))) == 2
     assert nights.verify("*.csv", *outs, secret=False) == 0
+
+
+def test_an_event_of_two_nights_is_found_by_the_audit_of_both(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each night by itself knows nothing of it. Twice in one night it is rejected, and that is no failure."""
+    policy = nights.place / "policy.yaml"
+    policy.write_text(
+        policy.read_text().replace("ref: {role: insensitive, accept_risk: made up}", "ref: event_id")
+    )
+    place = nights.place / "in"
+    head, *rows = (place / "1.csv").read_text().splitlines()
+    (place / "1.csv").write_text("\n".join([head, *rows, rows[0]]) + "\n")
+    second = (place / "2.csv").read_text().splitlines()[1:]
+    (place / "2.csv").write_text("\n".join([head, *rows[:6], *second]) + "\n")
+    outs = nights.chain(2)
+    assert [nights.verify(f"{night}.csv", each, secret=False) for night, each in enumerate(outs, 1)] == [0, 0]
+    capsys.readouterr()
+    assert nights.verify("[12].csv", *outs, secret=False) == 1
+    assert "6 events are out more than once, 12 rows in all" in " ".join(capsys.readouterr().out.split())
+    (place / "2.csv").unlink()
+    assert nights.verify("1.csv", outs[0], secret=False) == 0
