@@ -145,7 +145,8 @@ _RUNS = "demo anonymize stream"
 _OVER_INPUT = "anonymize verify compare explain assess plan"
 _SWITCH = {"action": "store_true"}
 _FILE = {"metavar": "FILE"}
-_DIR = {"metavar": "DIR", "type": place}
+_DIR = {"metavar": "DIR", "type": place_or_topic}
+_OUT = {"metavar": "DIR", "type": place}
 _MANY = {"action": "append", "default": []}
 _NEEDED = {"required": True}
 _WAITS = "which keeps what waits in its state; stop it with a savepoint and go on from that"
@@ -158,7 +159,7 @@ OPTIONS = (
     Option(
         "output", "forget rejected", "the --output of the run, or its --restricted", _DIR, flag="--release"
     ),
-    Option("directories", "verify", "as --release", {"nargs": "*", "metavar": "OUT", "type": place}),
+    Option("directories", "verify", "as --release", {"nargs": "*", "metavar": "OUT", "type": place_or_topic}),
     Option(
         "directories",
         "export",
@@ -263,8 +264,8 @@ OPTIONS = (
         {"choices": INPUT_FORMATS},
     ),
     # where it goes
-    Option("--output", "anonymize", "a directory of its own for each run", _DIR | _NEEDED),
-    Option("--output", "demo", "default: %(default)s", {"default": "demo-out"} | _DIR),
+    Option("--output", "anonymize", "a directory of its own for each run", _OUT | _NEEDED),
+    Option("--output", "demo", "default: %(default)s", {"default": "demo-out"} | _OUT),
     Option(
         "--output",
         "stream",

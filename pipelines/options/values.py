@@ -97,5 +97,5 @@ def place(text: str) -> str:
 
 
 def place_or_topic(text: str) -> str:
-    """A place, or a topic of Kafka."""
+    """A place, or a topic of Kafka; who takes none says so."""
     return text if text.startswith("kafka://") else place(text)

@@ -5,6 +5,8 @@ import pytest
 from kanonflow.pipelines import cli
 from kanonflow.pipelines.options.values import place, place_or_topic
 
+_ANONYMIZE = ["anonymize", "--policy", "p", "--input", "i", "--output"]
+
 
 @pytest.mark.parametrize(
     ("text", "read"),
@@ -22,16 +24,16 @@ def test_places(text: str, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "flags", "told"),
     [
-        ("file://data/out", "file:// goes before a whole path"),
-        ("http://host/out", "nothing here reads and writes http://"),
-        ("kafka://host:9092/topic", "nothing here reads and writes kafka://"),
+        ("file://data/out", ["stop"], "file:// goes before a whole path"),
+        ("http://host/out", ["stop"], "nothing here reads and writes http://"),
+        ("http://host/out", _ANONYMIZE, "nothing here reads and writes http://"),
+        ("kafka://host:9092/topic", _ANONYMIZE, "nothing here reads and writes kafka://"),
     ],
 )
-@pytest.mark.parametrize("flags", [["anonymize", "--policy", "p", "--input", "i", "--output"], ["stop"]])
 def test_places_that_nothing_writes_to(
-    text: str, told: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+    text: str, flags: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refused before anything is read, with what may stand there."""
     with pytest.raises(SystemExit) as ended:
