@@ -47,7 +47,6 @@ from kanonflow.pipelines.audit.judge.records import (
     check_unique_fields,
     released_records,
 )
-from kanonflow.pipelines.audit.judge.repeated_events import judge_repeated_events
 from kanonflow.pipelines.audit.judge.waiting import told_waiting
 from kanonflow.pipelines.audit.lasting.lasting import read_to_the_end
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
@@ -212,8 +211,7 @@ def _read(
     check_reasons(rejected.codes, rejected.reasons, kept, findings, free_quasis=free)
     if not waiting:
         check_rejections(records.codes[stays], kept, findings, free_quasis=free)
-        if run.places is not None and not policy.promise.epochs:
-            judge_repeated_events(bound, records.codes[stays], findings)
+        protection.judge_events(run, records.codes[stays], findings)
     broken += records.broken
     if broken < rejected.broken or (broken > rejected.broken and not waiting):
         findings.add(f"{broken} broken input lines, but {rejected.broken} were rejected as such")

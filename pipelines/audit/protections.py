@@ -25,6 +25,7 @@ from kanonflow.pipelines.audit.judge.concealment import group_members
 from kanonflow.pipelines.audit.judge.held import HeldBoxes
 from kanonflow.pipelines.audit.judge.judgement import judge_classes
 from kanonflow.pipelines.audit.judge.payload import PayloadMatching, class_members
+from kanonflow.pipelines.audit.judge.repeated_events import judge_repeated_events
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks, judge_overdue
 from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, InputRows
 from kanonflow.pipelines.audit.lasting.expected_people import read_named
@@ -113,6 +114,11 @@ class Graphs:
         released = with_told_places(released, told_metrics(run.metrics), run.places)
         check_slots(released.heads, run.metrics, findings, self.shard_keys(run))
         return released, None
+
+    def judge_events(self, run: Run, records: np.ndarray, findings: Findings) -> None:
+        """Whether runs of a chain have released an event twice; records: of all that are out, none of which waits."""
+        if run.places is not None:
+            judge_repeated_events(run.bound, records, findings)
 
     def shard_keys(self, run: Run) -> Collection[str]:
         """The keys of all shards of the run. Raises InputError: of a plan that is none."""
@@ -245,6 +251,9 @@ class Lasting(Rows):
         if metrics:
             released, _ = super().with_entered(run, released, findings)
         return released, segments
+
+    def judge_events(self, run: Run, records: np.ndarray, findings: Findings) -> None:
+        """As of ``Graphs``: runs hand event ids on."""
 
     def may_count(self, classes: int | None, boxes: int) -> bool:
         """As of ``Graphs``: a class is a group, which its rows name."""
