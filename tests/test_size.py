@@ -206,7 +206,7 @@ LINES = {
         (44_520, "estimates by parts that cut windows say so; each window is asked for"),
         (44_625, "an estimate asks each distinct box once"),
         (44_670, "places of a scheme that nothing writes to are refused by name"),
-        (44_705, "events that two runs of a chain have released are found"),
+        (44_710, "events that two runs of a chain have released are found"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -327,7 +327,7 @@ CODE = [
     (64_830, "estimates by parts that cut windows say so; drafts begin weeks on Mondays"),
     (64_890, "an estimate asks each distinct box once"),
     (64_925, "places of a scheme that nothing writes to are refused by name"),
-    (64_945, "events that two runs of a chain have released are found"),
+    (64_950, "events that two runs of a chain have released are found"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

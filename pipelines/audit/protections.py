@@ -90,6 +90,7 @@ class Run(NamedTuple):
         return self.folder / "restricted" / "metrics"
 
 
+_EVENTS = "that no event is out twice, of all runs together", "which rows wait is not known (--waiting)"
 Entered = tuple[ReleasedRows, tuple[EnteredSegment, ...] | None]
 
 
@@ -165,6 +166,8 @@ class Graphs:
             yield f"each release has the key of one of {seen.shards} shards of its partition"
         if seen.shards is not None and seen.structure:
             yield "each record was released in the shard that the plan gives, and has its candidates there"
+        if seen.runs and self.policy.event_id is not None and not seen.waiting:
+            yield "no event is out twice, of all runs together"
 
     def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
         """What was not, each with the reason: of the promise itself."""
@@ -177,7 +180,12 @@ class Graphs:
 
     def not_checked(self, seen: Seen) -> tuple[str, ...]:
         """One line a thing that was not checked: its name, a colon, and why. No line holds a record's value."""
-        lines = *self.unchecked(seen), *of_any(seen, bool(self.policy.owner), self.unchecked_boxes())
+        events = seen.waiting and seen.runs and self.policy.event_id is not None
+        lines = (
+            *self.unchecked(seen),
+            *(_EVENTS,) * events,
+            *of_any(seen, bool(self.policy.owner), self.unchecked_boxes()),
+        )
         return tuple(f"{name}: {reason}" for name, reason in lines)
 
     def unchecked_boxes(self) -> Iterator[tuple[str, str]]:

@@ -209,8 +209,21 @@ def test_an_event_of_two_nights_is_found_by_the_audit_of_both(
     (place / "2.csv").write_text("\n".join([head, *rows[:6], *second]) + "\n")
     outs = nights.chain(2)
     assert [nights.verify(f"{night}.csv", each, secret=False) for night, each in enumerate(outs, 1)] == [0, 0]
-    capsys.readouterr()
+    assert "no event is out twice" not in capsys.readouterr().out
     assert nights.verify("[12].csv", *outs, secret=False) == 1
     assert "6 events are out more than once, 12 rows in all" in " ".join(capsys.readouterr().out.split())
     (place / "2.csv").unlink()
     assert nights.verify("1.csv", outs[0], secret=False) == 0
+
+
+def test_events_of_a_chain_are_said_to_be_judged(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where each is out once; while rows may wait it is said that they are not."""
+    policy = nights.place / "policy.yaml"
+    policy.write_text(
+        policy.read_text().replace("ref: {role: insensitive, accept_risk: made up}", "ref: event_id")
+    )
+    outs = nights.chain(2)
+    assert nights.verify("[12].csv", *outs, secret=False) == 0
+    assert "no event is out twice, of all runs together" in " ".join(capsys.readouterr().out.split())
+    assert nights.verify("[12].csv", *outs, secret=False, flags=["--waiting"]) == 0
+    assert "that no event is out twice, of all runs together" in " ".join(capsys.readouterr().out.split())
