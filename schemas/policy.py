@@ -24,6 +24,7 @@ from kanonflow.schemas.policy_fields import PAYLOAD, Field, Outside, Quasi, Quas
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 from kanonflow.schemas.promises.promise import Promise
 from kanonflow.schemas.promises.promises import promise_of
+from kanonflow.schemas.renew import Renew
 from kanonflow.schemas.text_form import CsvForm
 
 __all__ = [
@@ -77,6 +78,7 @@ class Policy:
     people: of ``cohort: lasting``, the name of the file of people known from the start, as the policy says it; None:
     there is none.
     against: of ``cohort: lasting``, the reader who knows more and to whom k people shall be left; None: there is none.
+    renew: of ``cohort: lasting``, how a run begins a new epoch of the people of the one before; None: none does.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -107,6 +109,7 @@ class Policy:
     split_by: tuple[str, ...] = ()
     people: str | None = None
     against: Against | None = None
+    renew: Renew | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
     assess: AssessLimits | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kanonflow.schemas.built_hierarchies import KEYS as BUILT_KEYS
 from kanonflow.schemas.key_kinds import Group, JsonSchema, Key, keys_schema
 from kanonflow.schemas.policy_fields import Role
-from kanonflow.schemas.policy_keys import AGAINST, ASSESS, CSV, FIELD, HEAD, SOLVER
+from kanonflow.schemas.policy_keys import AGAINST, ASSESS, CSV, FIELD, HEAD, RENEW, SOLVER
 
 _TABLES = (
     ("At the top", HEAD),
@@ -15,6 +15,7 @@ _TABLES = (
     ("Under `csv`", CSV),
     ("Under `assess`", ASSESS),
     ("Under `against`", AGAINST),
+    ("Under `renew`", RENEW),
     ("Of a field", FIELD),
 )
 _OWN_TABLES = [keys for _, keys in _TABLES]

@@ -1,7 +1,7 @@
 """Every key of a policy, once: what reads, writes and documents policies goes by these tables.
 
-HEAD: the keys at the top of a policy file. SOLVER, CSV, AGAINST: those under their keys. FIELD: those of a field under
-``fields``, of which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
+HEAD: the keys at the top of a policy file. SOLVER, CSV, AGAINST, RENEW: those under their keys. FIELD: those of a field
+under ``fields``, of which QUASI are for quasi-identifiers. Rules that need more than one key are in ``policy_rules``.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from kanonflow.schemas.policy_fields import (
     Role,
 )
 from kanonflow.schemas.prefix_tree import PrefixOf
+from kanonflow.schemas.renew import MIN_PEERS, Renew, RenewedCohorts
 from kanonflow.schemas.text_form import Fold, csv_form
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "NO_SLIDING",
     "OF_LASTING",
     "QUASI",
+    "RENEW",
     "SLIDING",
     "SOLVER",
 ]
@@ -69,7 +71,6 @@ NO_SLIDING = (
     "together; use fixed windows (window: 1d)"
 )
 LATER = {
-    "renew": "a new epoch of cohort: lasting begun on a schedule",
     "publish_member": "a column of cohort: lasting by which analysts follow a person",
     "max_share": "a limit on one person's share of a box's rows",
 }
@@ -475,6 +476,31 @@ AGAINST = (
     ),
 )
 
+RENEW = (
+    Key(
+        "cohorts",
+        Choice(RenewedCohorts),
+        "What becomes of them: kept, with new values; of blocks that stay together; or searched for.",
+        "cohorts",
+        default=RenewedCohorts.KEPT,
+        written=Written.CHANGED,
+    ),
+    Key(
+        "min_peers",
+        Whole(2),
+        "People, the person among them, whom a reader of both epochs is left with at least; a block has so many.",
+        "min_peers",
+        default=MIN_PEERS,
+        written=Written.CHANGED,
+    ),
+    Key(
+        "accept_risk",
+        Reason("readers of both epochs may be left with fewer"),
+        "Why it is accepted that some are left with fewer.",
+        "accept_risk",
+    ),
+)
+
 OF_LASTING = (
     Key(
         "cohort_size",
@@ -529,6 +555,13 @@ OF_LASTING = (
         "Of cohort: lasting, what one reader knows beside all attributes, against whom k people are wanted.",
         "against",
         default_told="nothing of anybody's activity",
+    ),
+    Key(
+        "renew",
+        Group(RENEW, Renew),
+        "Of cohort: lasting, how a run with --renew begins a new epoch of the people whom the run before knows.",
+        "renew",
+        default_told="no run renews",
     ),
 )
 

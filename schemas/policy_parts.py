@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kanonflow.schemas.against import Against
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
+from kanonflow.schemas.renew import Renew
 from kanonflow.schemas.text_form import CsvForm
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class PolicyParts(Protocol):
     def people(self) -> str | None: ...
     @property
     def against(self) -> Against | None: ...
+    @property
+    def renew(self) -> Renew | None: ...
     @property
     def csv(self) -> CsvForm | None: ...
     @property

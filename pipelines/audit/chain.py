@@ -2,6 +2,7 @@
 
     links    places without a gap, one epoch, no release id of two runs; each begins with the cohorts, the pool and the
              waiting rows that the one before left                                              _judge_link
+    epochs   where a run renewed, each epoch is a chain over its own files; between two the renewal  _over_epochs
     whole    all releases, rejected rows and metrics together, with the cohorts of the last, over the input of all,
              are audited as one run                                                             _lay_together
 
@@ -10,6 +11,7 @@ What takes the input of each run by itself, whether an intake left somebody out,
 
 from __future__ import annotations
 
+import glob
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -28,10 +30,12 @@ from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
 from kanonflow.pipelines.audit.read.read_input import avro_records, told_metrics
+from kanonflow.pipelines.audit.renewal_link import judge_renewal, renewed_from
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.pipelines.audit.split_link import earlier_segments, judge_split, splits_between
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
+from kanonflow.schemas.printable import printable
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ def audit_chain(
     """
     policy = read_policy(policy_path)
     runs = _in_order([_run(name) for name in directories])
+    if len(epochs := _by_epoch(runs)) > 1:
+        return _over_epochs(epochs, policy_path, input_patterns, checks)
     findings = Findings()
     for run in runs:
         check_modes(run.folder, findings)
@@ -85,6 +91,99 @@ def audit_chain(
         figures=replace(report.figures, runs=len(runs)),
         checked=(*_CHECKED, *report.checked),
     )
+
+
+def _by_epoch(runs: Sequence[ChainedRun]) -> list[list[ChainedRun]]:
+    """Runs that one renewed epoch after the other has."""
+    epochs: list[list[ChainedRun]] = []
+    for run in runs:
+        if not epochs or (renewed_from(run.folder) and run.record.epoch != epochs[-1][-1].record.epoch):
+            epochs.append([])
+        epochs[-1].append(run)
+    return epochs
+
+
+def _over_epochs(
+    epochs: Sequence[Sequence[ChainedRun]],
+    policy_path: Path,
+    input_patterns: Sequence[str],
+    checks: Mapping[str, Any],
+) -> AuditReport:
+    """Each epoch over the files that its runs read, and the renewals between them.
+
+    Raises InputError: which run read which file is not told."""
+    findings = Findings()
+    files = _files_by_name(input_patterns)
+    reports = []
+    for number, runs in enumerate(epochs):
+        if number:
+            _judge_renewal_link(epochs[number - 1][-1], runs[0], findings)
+        reports.append(audit_chain(policy_path, _files_of(runs, files), [run.name for run in runs], **checks))
+    failures = [
+        f"{runs[0].name}: {failure}" if len(runs) == 1 else f"{runs[0].name} to {runs[-1].name}: {failure}"
+        for runs, report in zip(epochs, reports, strict=True)
+        for failure in report.failures
+    ]
+    last = reports[-1]
+    summed = {name: sum(getattr(each.figures, name) for each in reports) for name in _SUMMED}
+    # Rows that waited at the end of an epoch were read in it, and are counted there.
+    figures = replace(
+        last.figures, **summed, carried_in=reports[0].figures.carried_in, runs=sum(map(len, epochs))
+    )
+    return replace(
+        last,
+        failures=(*findings.messages(), *failures),
+        figures=figures,
+        checked=(*_RENEWED, *last.checked),
+        not_checked=tuple(dict.fromkeys(each for report in reports for each in report.not_checked)),
+    )
+
+
+_SUMMED = ("records", "broken", "rejected", "releases", "rows")
+_RENEWED = (
+    "renewals: everybody of an epoch is in one cohort of the next, under values of before or of a file of people, and"
+    " what readers of all epochs are left with is what is told",
+    "each epoch over the files that its runs read; nothing is promised over several but what renewal.json tells",
+)
+
+
+def _files_by_name(patterns: Sequence[str]) -> Mapping[str, list[str]]:
+    by_name: dict[str, list[str]] = {}
+    for path in sorted({path for pattern in patterns for path in glob.glob(str(pattern), recursive=True)}):
+        by_name.setdefault(Path(path).name, []).append(path)
+    return by_name
+
+
+def _files_of(runs: Sequence[ChainedRun], files: Mapping[str, list[str]]) -> list[str]:
+    """Those that some runs read, as their records name them."""
+    found = []
+    for run in runs:
+        try:
+            told = json.loads((run.folder / "restricted" / "run.json").read_text())["input"]
+            names = [Path(str(each["name"])).name for each in told]
+        except (OSError, ValueError, KeyError, TypeError):
+            names = []
+        unclear = [name for name in names if len(files.get(name, ())) != 1]
+        if unclear or not names:
+            raise InputError(
+                f"--input: which files the run in {run.name} read cannot be told (its record names"
+                f" {', '.join(map(printable, unclear)) or 'none'}); runs of several epochs are judged each over its own"
+                " files: name each once, under its own name, or verify each epoch by itself"
+            )
+        found += [files[name][0] for name in names]
+    return found
+
+
+def _judge_renewal_link(before: ChainedRun, after: ChainedRun, findings: Findings) -> None:
+    """Whether ``after`` began its epoch with the people of ``before``."""
+    pair = f"{after.name} after {before.name}"
+    if renewed_from(after.folder).get("before") != before.record.epoch:
+        findings.add(f"{pair}: it renewed another epoch")
+    if after.record.place != (before.record.place or 0) + 1 or not after.record.continued:
+        findings.add(f"{pair}: places in the chain that do not follow each other")
+    if splits_between(before.folder, after.folder, after.record.place) != ():
+        findings.add(f"{pair}: another plan of shards than in the epoch before")
+    judge_renewal(pair, before.folder, after.folder, findings)
 
 
 _CHECKED = (

@@ -30,13 +30,14 @@ class ChainAsked:
 
     carry: whether what waits is left for a run that continues it. until: the end in ms; None: where its rows end.
     latest: the end of the window of the latest row, in ms; None: there is none. It is asked for once, if at all.
-    epoch: the number of the epoch that begins; None: one is drawn.
+    epoch: the number of the epoch that begins; None: one is drawn. renews: whether an epoch begins where it continues.
     """
 
     carry: bool = False
     until: int | None = None
     latest: Callable[[], int | None] = _nothing
     epoch: int | None = None
+    renews: bool = False
 
 
 NOTHING_ASKED = ChainAsked()

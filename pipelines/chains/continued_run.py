@@ -24,6 +24,7 @@ from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
+from kanonflow.pipelines.chains.renewing import RENEWAL, Renewing
 from kanonflow.pipelines.chains.run_identity import copy_words, original_of, place_of
 from kanonflow.pipelines.chains.split_cohorts import LaidPart, Splitting
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
@@ -43,6 +44,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
     CONTINUED,
     GROUPS,
     PEOPLE,
+    TOGETHER,
     cohorts_directory,
     segment_file,
 )
@@ -134,10 +136,13 @@ def earlier_run(
     record: Mapping[str, Any] | None,
     bound: BoundPolicy,
     individual_type: str | None = None,
+    *,
+    afresh: bool = False,
 ) -> EarlierRun:
     """The run to continue.
 
-    record: its run.json, None: there is none. individual_type: what --individual-type says of it.
+    record: its run.json, None: there is none. individual_type: what --individual-type says of it. afresh: people are
+    put together anew, so that neither the size of their cohorts counts nor what was promised of them.
 
     Raises ContinueError: its cohorts last and the policy's do not, or the other way round; people or boxes mean
     something else there; it is a copy; or it has not ended.
@@ -207,12 +212,12 @@ def earlier_run(
     if (events := before.get("event_id")) not in (None, now["event_id"]):
         there_and_here = ("none" if each is None else ", ".join(each) for each in (events, now["event_id"]))
         differences.append("the event_id ({} there, {} here)".format(*there_and_here))
-    if before.get("against") != now.get("against"):
+    if not afresh and before.get("against") != now.get("against"):
         why = (
             "what is out there already was not counted for it" if "against" in now else "it is promised there"
         )
         differences.append(f"against ({why})")
-    if bound.policy.k > before["cohort_size"]:
+    if not afresh and bound.policy.k > before["cohort_size"]:
         differences.append(f"k ({bound.policy.k} here, cohorts of {before['cohort_size']} there)")
     if differences:
         raise ContinueError(
@@ -251,15 +256,20 @@ class Copied(NamedTuple):
     carries: bool
 
 
-def copy_cohorts(earlier: EarlierRun, output: str, splitting: Splitting | None = None) -> Copied:
+def copy_cohorts(
+    earlier: EarlierRun,
+    output: str,
+    splitting: Splitting | None = None,
+    renewing: Renewing | None = None,
+) -> Copied:
     """Begin the cohorts of ``output`` with those of the earlier run, and with what it carried over.
 
-    splitting: which shards are split between the two; None: none is.
+    splitting: which shards are split between the two; None: none is. renewing: how an epoch begins; None: none does.
     Every segment is read first, so that nothing is copied of a run that is damaged. Copying again changes nothing.
     Raises ContinueError: a file is damaged, a value lies outside of a declared domain, rows that wait do not fit the
     policy, or other cohorts are there. PlanError: a shard is split by a plan of other cohorts.
     """
-    people, pool, rows, copied = 0, 0, 0, set()
+    people, pool, rows, laid = 0, 0, 0, dict[str, Mapping[str, bytes]]()
     left, folders = earlier.carried, dict(_partitions(earlier.directory))
     # Those that are split first: a plan of other cohorts is refused before anything is laid down.
     for name in sorted({*folders, *left}, key=lambda name: (_split(splitting, name) is None, name)):
@@ -286,17 +296,54 @@ def copy_cohorts(earlier: EarlierRun, output: str, splitting: Splitting | None =
             rows += state.rows
             pool += 0 if state.warm.roster is None else state.warm.roster.pool.people.size
         split = _split(splitting, name)
-        if splitting is None or split is None:
+        if renewing is not None:
+            laid[name] = _renewed(earlier, renewing, folder, name, cohorts, split)
+        elif splitting is None or split is None:
+            laid[name] = {}
             files = _files_to_copy(folder, segments, groups, cohorts.carried)
             _lay(FileSystems.join(cohorts_directory(output), name), files)
-            copied.add(name)
-            continue
-        for part in _parts(earlier, splitting.parts(split, folder, cohorts, groups)):
-            _lay(FileSystems.join(cohorts_directory(output), part.key.hex()), part.files)
-            copied.add(part.key.hex())
-    if {name for name, _ in _partitions(output)} != copied:
+        else:
+            for part in _parts(earlier, splitting.parts(split, folder, cohorts, groups)):
+                laid[part.key.hex()] = {}
+                _lay(FileSystems.join(cohorts_directory(output), part.key.hex()), part.files)
+    _lay_renewal(earlier, output, laid, renewing)
+    if {name for name, _ in _partitions(output)} != set(laid):
         raise _others(output)
     return Copied(people, pool, rows, bool(left) or "chain" in earlier.record)
+
+
+def _renewed(
+    earlier: EarlierRun,
+    renewing: Renewing,
+    folder: str,
+    name: str,
+    cohorts: Continued,
+    split: SplitShard | None,
+) -> dict[str, bytes]:
+    """What a partition begins its epoch with. Raises ContinueError: it is damaged, or a plan splits it, too."""
+    if split is not None:
+        raise ContinueError(
+            "--renew: the plan splits a shard, too; let one run renew, and split it for the run that continues that one"
+        )
+    try:
+        return renewing.files(folder, name, cohorts)
+    except (StateError, OSError) as error:
+        raise _unreadable(earlier, error) from None
+
+
+def _lay_renewal(
+    earlier: EarlierRun, output: str, laid: Mapping[str, Mapping[str, bytes]], renewing: Renewing | None
+) -> None:
+    """What a renewal made of all partitions, once all of it is known; and what is public of the last one."""
+    if renewing is None:
+        before = FileSystems.join(earlier.directory, RENEWAL)
+        if FileSystems.exists(before):
+            create_if_absent(FileSystems.join(output, RENEWAL), read_whole(before))
+        return
+    facts = renewing.facts()
+    for name, files in laid.items():
+        _lay(FileSystems.join(cohorts_directory(output), name), files)
+    create_if_absent(FileSystems.join(output, RENEWAL), json.dumps(facts.public(), indent=1).encode())
 
 
 def _split(splitting: Splitting | None, name: str) -> SplitShard | None:
@@ -419,6 +466,7 @@ def _parts(earlier: EarlierRun, parts: Iterator[LaidPart]) -> list[LaidPart]:
 
 def _files_to_copy(folder: str, segments: int, groups: str | None, carried: bytes | None) -> dict[str, bytes]:
     files = [segment_file(number, kind) for number in range(segments) for kind in (PEOPLE, BOXES)]
+    files += [TOGETHER] if FileSystems.exists(FileSystems.join(folder, TOGETHER)) else []
     copies = {
         name: read_whole(FileSystems.join(folder, name)) for name in [*files, *([groups] if groups else [])]
     }

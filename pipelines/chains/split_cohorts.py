@@ -15,6 +15,7 @@ from kanonflow.transforms.lineage.committed_rosters import (
     CARRIED,
     CONTINUED,
     PEOPLE,
+    TOGETHER,
     segment_file,
 )
 from kanonflow.transforms.roster.cohort_files import (
@@ -105,6 +106,8 @@ class Splitting:
                 files[segment_file(number, BOXES)] = made.boxes
             if groups is not None:
                 files[groups] = groups_file(part.last(cohorts.last))
+            if FileSystems.exists(together := FileSystems.join(folder, TOGETHER)):
+                files[TOGETHER] = read_whole(together)  # those of other parts are nobody here
             if key in states:
                 files[CARRIED] = states[key].to_bytes()
             began = {"segments": len(part.segments), "groups": groups, "carried": key in states}

@@ -59,6 +59,7 @@ class RunOptions:
     release_format: of the files in ``release/``.
     carry: what waits at the end of the input is left for the run that continues this one. until: where that end is, in
     ms; None: where the rows end. epoch: the number of the epoch that begins; None: one is drawn.
+    renew: an epoch begins where the run continues another.
     plan: of shards; None: that of the run that goes on, or none.
     """
 
@@ -87,6 +88,7 @@ class RunOptions:
     carry: bool = False
     until: int | None = None
     epoch: int | None = None
+    renew: bool = False
     plan: str | None = None
     policy: str = ""
     notes: tuple[str, ...] = ()

@@ -404,6 +404,14 @@ OPTIONS = (
         with_="--continue",
     ),
     Option(
+        "--renew",
+        "anonymize stream",
+        "end the epoch of the run before, and begin another with the people whom it knows, as the policy has it"
+        " (renew:); it says first what readers of both epochs are left with (docs/cohorts.md)",
+        _SWITCH,
+        with_="--continue",
+    ),
+    Option(
         "--people-changed",
         "anonymize stream",
         "go on though hardly anybody of the input is known, or is known in another spelling",

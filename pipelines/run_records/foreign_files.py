@@ -10,7 +10,16 @@ from kanonflow.schemas.printable import printable
 from kanonflow.transforms.files.create_if_absent import is_local
 
 _OF_RUNS = frozenset(
-    {"release", "restricted", "metrics", "feed", "verdict.json", "certificate.html", "promise.json"}
+    {
+        "release",
+        "restricted",
+        "metrics",
+        "feed",
+        "verdict.json",
+        "certificate.html",
+        "promise.json",
+        "renewal.json",
+    }
 )
 """What runs write, and ``verify`` and ``report``; ``feed`` is the demo's."""
 _SECOND = re.compile(r"second-[0-9]+")

@@ -54,6 +54,7 @@ from kanonflow.pipelines.chains.expected_people import PEOPLE_FILE, remove_expec
 from kanonflow.pipelines.chains.feeds_read import BEGINS, begin_after, feeds_of_chain
 from kanonflow.pipelines.chains.individual_type import resumed_type, type_on_record
 from kanonflow.pipelines.chains.people_found import PeopleFound, people_of_record
+from kanonflow.pipelines.chains.renewing import RENEWED, Renewing, epoch_after
 from kanonflow.pipelines.chains.run_identity import copy_words, identity_record, original_of
 from kanonflow.pipelines.chains.shards_record import (
     PLAN,
@@ -82,6 +83,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
+from kanonflow.schemas.renew import RenewedCohorts
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
@@ -212,11 +214,11 @@ def open_run_directory(
     earlier = None
     if continues is not None and begins is Beginning.CONTINUE:
         # An earlier run's cohorts mean nothing under a policy that none of them is of.
-        earlier = _earlier_run(continues, output, policy, bound, continuing)
+        earlier = _earlier_run(continues, output, policy, bound, continuing, asked)
         refuse_another_plan(earlier.directory, earlier.record, plan, place_after(earlier.record))
     elif record is None and plan is not None:
         plan.refuse_first()
-    run = _Run(output, policy, inputs, stream, previous, bound, continuing, asked, record, earlier)
+    run = _Run(output, policy, inputs, stream, previous, bound, continuing, asked, record, earlier, people)
     fed = _fed(record, earlier, inputs, stream)
     strangers = _prepare(output, policy, begins)
     with contextlib.ExitStack() as locks:
@@ -238,7 +240,7 @@ def open_run_directory(
         notes += told_of_input
         if policy.promise.epochs:
             splitting = None if bound is None else Splitting(plan, bound, secret, chain.place)
-            epoch, continued, lasting, told_of_epoch = _lasting(run, splitting)
+            epoch, continued, lasting, told_of_epoch = _lasting(run, splitting, run.renewing(secret))
             this |= lasting
             notes += told_of_epoch
         elif earlier is not None:
@@ -300,6 +302,16 @@ class _Run:
     asked: ChainAsked
     record: dict[str, Any] | None
     earlier: EarlierRun | None
+    people: PeopleFile | None
+
+    def renewing(self, secret: Secret) -> Renewing | None:
+        """How the epoch of the run that this one continues is renewed; None: it goes on. Raises RenewalError."""
+        if not self.asked.renews or self.earlier is None or self.bound is None:
+            return None
+        before = self.earlier.epoch
+        epoch = epoch_after(secret, before, place_after(self.earlier.record))
+        epoch = epoch if self.asked.epoch is None else self.asked.epoch
+        return Renewing(self.policy.renew, self.bound, secret, before, epoch, self.people)
 
 
 def _found(
@@ -373,12 +385,18 @@ def _in_chain(
     return says, notes
 
 
-def _lasting(run: _Run, splitting: Splitting | None) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
+def _lasting(
+    run: _Run, splitting: Splitting | None, renewing: Renewing | None
+) -> tuple[int, bool, dict[str, Any], tuple[str, ...]]:
     """Of cohorts that last: the epoch, whether it began with the cohorts of another run, what run.json says of it, and
-    what the user is told. splitting: which shards are split in between."""
+    what the user is told. splitting: which shards are split in between; renewing: how the epoch is renewed."""
     record, earlier, bound = run.record, run.earlier, run.bound
-    epoch, continued, told = _begin_epoch(run.output, record, earlier, run.asked, splitting)
-    says: dict[str, Any] = {"epoch": epoch_text(epoch)}
+    epoch, continued, told = _begin_epoch(run.output, record, earlier, run.asked, splitting, renewing)
+    says: dict[str, Any] = {"epoch": epoch_text(epoch), **({} if renewing is None else renewing.record())}
+    if record is not None and RENEWED in record:
+        says |= {RENEWED: record[RENEWED]}
+    if renewing is not None and not renewing.keeps:
+        earlier = None  # cohorts are of this policy's size
     if record is not None and "cohorts" in record:
         if told_type := resumed_type(record["cohorts"], bound):
             raise RunDirectoryError(f"{run.output} cannot be resumed: {told_type}")
@@ -426,12 +444,23 @@ def _fed(
 
 
 def _earlier_run(
-    continues: str, output: str, policy: Policy, bound: BoundPolicy | None, asked: ContinuingInput | None
+    continues: str,
+    output: str,
+    policy: Policy,
+    bound: BoundPolicy | None,
+    judged: ContinuingInput | None,
+    asked: ChainAsked,
 ) -> EarlierRun:
     if bound is None or bound.policy != policy:
         raise RunDirectoryError("--continue needs the policy that is bound to the input")
-    kind = None if asked is None else asked.individual_type
-    return earlier_run(continues, output, read_record(restricted_directory(continues)), bound, kind)
+    if asked.renews and not policy.promise.epochs:
+        raise ContinueError(
+            "--renew: for a policy with cohort: lasting; this one puts people together in each window"
+        )
+    kind = None if judged is None else judged.individual_type
+    afresh = asked.renews and policy.renew is not None and policy.renew.cohorts is not RenewedCohorts.KEPT
+    record = read_record(restricted_directory(continues))
+    return earlier_run(continues, output, record, bound, kind, afresh=afresh)
 
 
 def _secret_to_continue(restricted: str, earlier: EarlierRun, given: Secret | None) -> Secret | None:
@@ -455,18 +484,27 @@ def _begin_epoch(
     earlier: EarlierRun | None,
     asked: ChainAsked,
     splitting: Splitting | None,
+    renewing: Renewing | None,
 ) -> tuple[int, bool, tuple[str, ...]]:
     """The epoch of a run, whether it began with the cohorts of another, and what to tell the user.
 
     record: run.json of a run that resumes. earlier: the run that a new one continues.
     """
     if record is not None:
+        if asked.renews and RENEWED not in record:
+            raise ContinueError(
+                "--renew: the run began without it, and one that resumes goes on in its epoch; leave the flag out"
+            )
         epoch = _epoch_in(record) or draw_epoch()
         refuse_other_epoch(asked, epoch)
         return epoch, bool(record.get("continued")), ()
     if earlier is None:
         refuse_cohorts(output)
         return draw_epoch() if asked.epoch is None else asked.epoch, False, (_EPOCH_BEGINS,)
+    if renewing is not None:
+        copy_cohorts(earlier, output, splitting, renewing)
+        continue_once(earlier, output)
+        return renewing.epoch, True, (renewing.facts().note(),)
     refuse_other_epoch(asked, earlier.epoch)
     copied = copy_cohorts(earlier, output, splitting)
     continue_once(earlier, output)

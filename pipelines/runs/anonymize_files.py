@@ -178,7 +178,11 @@ def anonymize_files(
     refuse_read_files(options.continues, [each.file.path for each in contents])
     continuing = as_told(continuing_files(files, bound, csv), options)
     asked = ChainAsked(
-        options.carry, options.until, partial(latest_window_end, files, bound, csv), options.epoch
+        options.carry,
+        options.until,
+        partial(latest_window_end, files, bound, csv),
+        options.epoch,
+        options.renew,
     )
     with open_release_directory(
         options, policy, records, secret, previous, bound, continuing, asked, people, plan

@@ -217,7 +217,7 @@ def stream_feed(
                     continuing_feed(feed.reading(bound), bound, form, folder, source.going_on), options
                 ),
                 release_format=options.release_format,
-                asked=ChainAsked(epoch=options.epoch),
+                asked=ChainAsked(epoch=options.epoch, renews=options.renew),
                 people=people,
                 plan=plan,
             )

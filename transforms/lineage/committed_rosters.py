@@ -7,6 +7,7 @@
     OUT/restricted/cohorts/PARTITION/continued.json       of a run that continues another: what it began with
     OUT/restricted/cohorts/PARTITION/carried.state        of such a run: what the other one carried over
     OUT/restricted/cohorts/PARTITION/expected.state       of a policy with a file of people: whom it names
+    OUT/restricted/cohorts/PARTITION/together.avro        of an epoch that a renewal began: who shared every cohort
 
 PARTITION is the partition's key in hex, NUMBER the segment's in six digits, END the window's end in ms, PLACE the run's
 in its chain (``restricted/run.json``). The first two say in their header what they are
@@ -39,6 +40,7 @@ GROUPS = ".groups.arrow"
 CONTINUED = "continued.json"
 CARRIED = "carried.state"
 EXPECTED = "expected.state"
+TOGETHER = "together.avro"
 _MOST_REMEMBERED = 50_000
 
 

@@ -127,6 +127,25 @@ def files_of_part(
     return _files(part, frozen, header, bound)
 
 
+def files_of_renewal(
+    segment: Segment, frozen: FrozenValues, boxes: bytes, before: str, bound: BoundPolicy
+) -> EnteredPeople:
+    """The two files of the one segment that a renewal begins with. boxes: of the last segment of before, whose release
+    they tell: it was of the epoch that ended (``before``). Equal arguments give equal bytes."""
+    after = segment.after
+    header: dict[str, object] = {
+        **told_of(boxes),
+        "epoch": epoch_text(segment.head.epoch),
+        "renews": before,
+        "segment": segment.head.segments,
+        "before": segment.head.chain,
+        "chain": after.chain,
+        "people": after.people,
+        "cohorts": after.cohorts,
+    }
+    return _files(segment, frozen, header, bound)
+
+
 def frozen_values(people: bytes, bound: BoundPolicy) -> FrozenValues:
     """What a segment's file of people has of each. Raises StateError: it cannot be read."""
     try:

@@ -26,6 +26,7 @@ from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.merging.merging import MergeTask, merge_cohorts
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import UnservedError
+from kanonflow.solvers.problem.last_window import WarmClasses
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.structures.partition import Partition
@@ -151,11 +152,17 @@ def _pieces(table: Table, policy: Policy, size: int, seed: int) -> list[NDArray[
 
 
 def put_together(
-    table: Table, policy: Policy, size: int, budget: Budget, seed: int, threads: int
+    table: Table,
+    policy: Policy,
+    size: int,
+    budget: Budget,
+    seed: int,
+    threads: int,
+    warm: WarmClasses | None = None,
 ) -> tuple[NDArray[np.int64], float]:
     """The same of people who are solved at once: by the policy's method, or by ``auto`` if that takes no such table.
 
-    The loss is that of everybody's boxes.
+    warm: what the search begins with; None: nothing. The loss is that of everybody's boxes.
     """
     task = Task(
         table,
@@ -167,6 +174,7 @@ def put_together(
         budget=budget,
         seed=seed,
         threads=threads,
+        warm=warm,
     )
     try:
         solution = solve(task, policy.solver.method)

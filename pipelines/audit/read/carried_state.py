@@ -131,6 +131,22 @@ def carried_rows(path: Path) -> Counter[str]:
     return Counter(repr(row) for own in rows for row in own)
 
 
+def pool_values(path: Path) -> dict[int, tuple[str, ...]]:
+    """What a file knows of each person in its pool, by digest as the files of cohorts have it; {} where there is none.
+
+    Raises ValueError: it is damaged."""
+    if not path.is_file():
+        return {}
+    try:
+        parts = _parts(path.read_bytes(), _MARK)[1]
+        warm = _parts(parts["warm"], _WARM)[1] if parts.get("warm") else {}
+        people = np.frombuffer(warm.get("pool_people", b""), "<i8").tolist()
+        rows = pa.ipc.open_stream(warm["pool_values"]).read_all().to_pylist() if people else []
+    except (struct.error, KeyError, TypeError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise ValueError("no carried state") from error
+    return {who: tuple(map(repr, row.values())) for who, row in zip(people, rows, strict=True)}
+
+
 def clock_in(path: Path) -> int | None:
     """The end of the last window that was released, ms, as a file carries it; None: none, or the file is damaged."""
     try:

@@ -9,7 +9,16 @@ from pathlib import Path
 from kanonflow.schemas.printable import printable
 
 _OF_RUNS = frozenset(
-    {"release", "restricted", "metrics", "feed", "promise.json", "verdict.json", "certificate.html"}
+    {
+        "release",
+        "restricted",
+        "metrics",
+        "feed",
+        "promise.json",
+        "renewal.json",
+        "verdict.json",
+        "certificate.html",
+    }
 )
 _SECOND = re.compile(r"second-[0-9]+")
 MATCHING_RECORDS = ("matching_records", "certificates")

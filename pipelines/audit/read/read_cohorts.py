@@ -25,7 +25,9 @@ from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 
 _NAME = re.compile(r"([0-9]{6})\.(people|boxes)\.avro")
-_BESIDE = re.compile(r"-?[0-9]+(-[0-9]+)?\.groups\.arrow|continued\.json|(carried|expected(-[0-9]+)?)\.state")
+_BESIDE = re.compile(
+    r"-?[0-9]+(-[0-9]+)?\.groups\.arrow|continued\.json|together\.avro|(carried|expected(-[0-9]+)?)\.state"
+)
 """Which cohorts a release put together, for the search of the next; how many segments came from another run, and what
 else it left; whom a file of people names."""
 CONTINUED = "continued.json"

@@ -1,0 +1,301 @@
+"""A run that renews: a new epoch of the people whom the run before knows, and what readers of both are left with."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kanonflow.pipelines.cli import main
+from tests.pipelines.audit.good_runs import read
+
+pytestmark = pytest.mark.thorough
+
+POLICY = """
+version: 1
+k: 3
+window: 1d
+cohort: lasting
+cohort_size: {size}
+solver: {{evaluations_per_row: 20, threads: 1}}
+fields:
+  who: {{role: individual}}
+  when: {{role: time}}
+  age: {{role: quasi, type: numeric, as: int}}
+  job: {{role: quasi, type: categorical}}
+  amount: {{role: sensitive, as: "decimal(9,2)", accept_risk: rows of a test}}
+{more}
+"""
+PEOPLE = 48
+
+
+class Place:
+    """A folder with a secret, files of nights, and a file of people."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "secret").write_bytes(bytes(range(7, 47)))
+        (folder / "secret").chmod(0o600)
+
+    def night(self, number: int, people: int = PEOPLE, moved: int = 0) -> Path:
+        """Two rows of everybody on a day of March."""
+        path = self.folder / f"{number}.csv"
+        with path.open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(("who", "when", "age", "job", "amount"))
+            for who in range(people):
+                for row in (0, 1):
+                    when = f"2024-03-{number + 1:02} {(who + row) % 24:02}:00:00"
+                    out.writerow(
+                        (f"p{who}", when, self.age(who, moved), "abcd"[who % 4], f"{who + row}.{number}5")
+                    )
+        return path
+
+    @staticmethod
+    def age(who: int, moved: int = 0) -> int:
+        """Of a person; moved: everybody's is another."""
+        return 20 + (who * 7 + moved * 13 * (who % 5)) % 60
+
+    def people(self, moved: int, people: int = PEOPLE) -> Path:
+        """What is known of everybody now."""
+        path = self.folder / "people.csv"
+        with path.open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(("who", "age", "job"))
+            out.writerows((f"p{who}", self.age(who, moved), "abcd"[who % 4]) for who in range(people))
+        return path
+
+    def policy(self, more: str = "", size: int = 3, name: str = "policy.yaml") -> str:
+        path = self.folder / name
+        path.write_text(POLICY.format(more=more, size=size))
+        return str(path)
+
+    def run(self, policy: str, night: int, *flags: str) -> int:
+        given = ["--policy", policy, "--input", str(self.folder / f"{night}.csv")]
+        given += ["--output", str(self.out(night)), "--secret-file", str(self.folder / "secret"), "--quiet"]
+        return main(["anonymize", *given, *flags])
+
+    def out(self, night: int) -> Path:
+        return self.folder / f"out{night}"
+
+    def after(self, night: int) -> tuple[str, str]:
+        return ("--continue", str(self.out(night - 1)))
+
+    def verify(self, policy: str, *nights: int) -> int:
+        given = ["--policy", policy]
+        given += [word for each in nights for word in ("--input", str(self.folder / f"{each}.csv"))]
+        given += ["--release", *(str(self.out(each)) for each in nights)]
+        return main(["verify", *given, "--secret-file", str(self.folder / "secret")])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """With two nights, the first of which has run."""
+    made = Place(tmp_path)
+    for night in range(3):
+        made.night(night)
+    assert made.run(made.policy(), 0) == 0
+    return made
+
+
+def cohorts(output: Path) -> dict[int, int]:
+    """The cohort of each person, by digest."""
+    found = {}
+    for path in output.glob("restricted/cohorts/*/*.people.avro"):
+        found |= {row["person"]: row["cohort"] for row in read(path)[1]}
+    return found
+
+
+def ages(output: Path) -> Counter[int]:
+    """The frozen values of everybody."""
+    return Counter(
+        row["age"] for path in output.glob("restricted/cohorts/*/*.people.avro") for row in read(path)[1]
+    )
+
+
+def shared(one: dict[int, int], other: dict[int, int]) -> Counter[int]:
+    """How many people share both cohorts of each person, counted by themselves."""
+    together: dict[tuple[int, int], int] = Counter((one[who], other[who]) for who in one)
+    return Counter(together[one[who], other[who]] for who in one)
+
+
+def facts(output: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((output / "renewal.json").read_text())
+    return told
+
+
+def epoch(output: Path) -> str:
+    return str(json.loads((output / "restricted" / "run.json").read_text())["epoch"])
+
+
+def rows_out(*outputs: Path) -> int:
+    return sum(len(read(path)[1]) for output in outputs for path in (output / "release").glob("*.avro"))
+
+
+def test_cohorts_are_kept_and_their_boxes_are_of_new_values(place: Place) -> None:
+    """The refresh: who is together stays together, in a new epoch, under what the file of people says now."""
+    place.people(moved=1)
+    policy = place.policy("people: people.csv")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    assert cohorts(place.out(1)) == cohorts(place.out(0))
+    assert ages(place.out(1)) == Counter(place.age(who, 1) for who in range(PEOPLE)) != ages(place.out(0))
+    assert epoch(place.out(1)) != epoch(place.out(0))
+    assert facts(place.out(1))["least"] >= 3
+    assert rows_out(place.out(0), place.out(1)) == 4 * PEOPLE
+    assert place.verify(policy, 0, 1) == 0
+
+
+def test_what_a_search_leaves_is_told_before_it_is_done(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody is left with fewer than two people without a reason in the policy; with one it is done, and counted."""
+    place.people(moved=1)
+    policy = place.policy("people: people.csv\nrenew: {cohorts: searched}")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 2
+    told = capsys.readouterr().err
+    assert "min_peers = 2" in told
+    assert "accept_risk" in told
+    assert not any(place.out(1).glob("release/*.avro"))
+    accepted = place.policy(
+        "people: people.csv\nrenew: {cohorts: searched, accept_risk: nobody has both}", name="accepted.yaml"
+    )
+    assert place.run(accepted, 1, *place.after(1), "--renew") == 0
+    counted = shared(cohorts(place.out(0)), cohorts(place.out(1)))
+    assert facts(place.out(1))["least"] == min(counted)
+    mean = sum(size * count for size, count in counted.items()) / PEOPLE
+    assert facts(place.out(1))["mean"] == pytest.approx(mean, abs=0.05)
+
+
+def test_blocks_stay_together_over_all_epochs(place: Place) -> None:
+    """Two renewals: over three epochs each person shares every cohort with a block of three or more."""
+    place.people(moved=1)
+    policy = place.policy(
+        "people: people.csv\nrenew: {cohorts: blocks, min_peers: 3}", size=6, name="blocks.yaml"
+    )
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    place.people(moved=2)
+    assert place.run(policy, 2, *place.after(2), "--renew") == 0
+    one, two, three = (cohorts(place.out(night)) for night in range(3))
+    assert min(Counter(three.values()).values()) >= 6
+    together = Counter((one[who], two[who], three[who]) for who in one)
+    least = min(together[one[who], two[who], three[who]] for who in one)
+    assert least >= 3
+    assert facts(place.out(2))["least"] == least
+    assert len({epoch(place.out(night)) for night in range(3)}) == 3
+    for night in range(3):
+        assert place.verify(place.policy() if night == 0 else policy, night) == 0
+
+
+def test_a_run_after_a_renewal_goes_on_in_its_epoch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """With newcomers, who enter in cohorts of their own; what was renewed is still told."""
+    place.people(moved=1)
+    policy = place.policy("people: people.csv\nrenew: {cohorts: blocks}")
+    place.night(2, people=PEOPLE + 9)
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    assert place.run(policy, 2, *place.after(2)) == 0
+    assert epoch(place.out(2)) == epoch(place.out(1))
+    assert facts(place.out(2)) == facts(place.out(1))
+    before, now = cohorts(place.out(1)), cohorts(place.out(2))
+    assert {who: now[who] for who in before} == before
+    assert len(now) == PEOPLE + 9
+    by_cohort = defaultdict(set)
+    for who, cohort in now.items():
+        by_cohort[cohort].add(who in before)
+    assert all(len(kinds) == 1 for kinds in by_cohort.values())
+    assert place.verify(policy, 0, 1, 2) == 0
+    assert "3" in capsys.readouterr().out
+
+
+def test_a_renewal_that_begins_again_is_the_same(place: Place) -> None:
+    """A run that ended before it released anything begins its epoch with the same number and cohorts."""
+    policy = place.policy("renew: {cohorts: blocks}")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    first = {path.name: path.read_bytes() for path in place.out(1).glob("restricted/cohorts/*/*")}
+    # As if it had ended before anything but the cohorts was there.
+    for name in ("release", "restricted/metrics", "restricted/rejected", "restricted/slots"):
+        shutil.rmtree(place.out(1) / name, ignore_errors=True)
+    for name in ("run.json", "ended"):
+        (place.out(1) / "restricted" / name).unlink(missing_ok=True)
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    assert {path.name: path.read_bytes() for path in place.out(1).glob("restricted/cohorts/*/*")} == first
+    assert place.verify(policy, 0, 1) == 0
+
+
+def test_flags_that_do_not_fit_are_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a run to continue, without new values for cohorts that stay, on a run that began without it."""
+    policy = place.policy()
+    assert place.run(policy, 1, "--renew") == 2
+    assert "--continue" in capsys.readouterr().err
+    assert place.run(policy, 1, *place.after(1), "--renew") == 2
+    assert "name one (people:)" in capsys.readouterr().err
+    assert place.run(policy, 1, *place.after(1)) == 0
+    assert place.run(policy, 1, *place.after(1), "--resume", "--renew") == 2
+    assert "began without it" in capsys.readouterr().err
+
+
+def forged(place: Place, change: str) -> None:
+    """Take something of what the renewal in night 1 says, and put it otherwise."""
+    told = place.out(1) / "renewal.json"
+    record = place.out(1) / "restricted" / "run.json"
+    (folder,) = place.out(1).glob("restricted/cohorts/*/")
+    if change == "told":
+        told.write_text(told.read_text().replace('"least": 3', '"least": 4'))
+    elif change == "missing":
+        told.unlink()
+    elif change == "another epoch":
+        record.write_text(record.read_text().replace(epoch(place.out(0)), "0" * 16))
+    elif change == "together":
+        (folder / "together.avro").unlink()
+    elif change == "an older pool":
+        (folder / "carried.state").unlink()
+    elif change == "fewer people":
+        people = next(place.out(0).glob("restricted/cohorts/*/*.people.avro"))
+        there = folder / "000000.people.avro"
+        boxes = "boxes".join(there.name.split("people"))
+        there.chmod(0o600)
+        (folder / boxes).chmod(0o600)
+        there.write_bytes(people.read_bytes())
+        (folder / boxes).write_bytes(people.with_name(boxes).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("told", "another number of people than readers"),
+        ("missing", "renewal.json is missing"),
+        ("another epoch", "it renewed another epoch"),
+        ("together", "together.avro does not say"),
+        ("an older pool", "carried over is not what it began its epoch with"),
+        ("fewer people", "frozen values that neither"),
+    ],
+)
+def test_forged_renewals_are_found(
+    place: Place, change: str, found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each thing that a renewal says is held against the run before."""
+    place.people(moved=1)
+    policy = place.policy("people: people.csv")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    assert place.verify(policy, 0, 1) == 0
+    capsys.readouterr()
+    forged(place, change)
+    assert place.verify(policy, 0, 1) == 1
+    assert found in capsys.readouterr().out
+
+
+def test_runs_of_two_epochs_are_judged_over_files_that_can_be_told_apart(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not given is named, by the run that read it."""
+    place.people(moved=1)
+    policy = place.policy("people: people.csv")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    (place.folder / "0.csv").rename(place.folder / "zero.csv")
+    given = ["--policy", policy, "--input", str(place.folder / "[z12]*.csv")]
+    assert main(["verify", *given, "--release", str(place.out(0)), str(place.out(1))]) == 2
+    assert "0.csv" in capsys.readouterr().err
