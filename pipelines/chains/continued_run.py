@@ -24,7 +24,8 @@ from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
-from kanonflow.pipelines.chains.renewing import RENEWAL, Renewing
+from kanonflow.pipelines.chains.renewal_file import RENEWAL
+from kanonflow.pipelines.chains.renewing import Renewing
 from kanonflow.pipelines.chains.run_identity import copy_words, original_of, place_of
 from kanonflow.pipelines.chains.split_cohorts import LaidPart, Splitting
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy

@@ -1,7 +1,7 @@
 """``--renew``: a run that continues another in a new epoch, with the people whom that one knows.
 
     OUT/restricted/cohorts/PARTITION/together.avro   who of its people shared every cohort so far
-    OUT/renewal.json                                 public: what who links the epochs is left with
+    OUT/renewal.json                                 public: what who links the epochs is left with (``renewal_file``)
 
 All of it is worked out before anything is laid down or released. What waits in the pool, and rows that wait, go on as
 in any chain: whether a row waits hangs on counts of a whole partition, which exchanging two people's rows leaves as
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.chains.renewal_file import renewal_words
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.renew import Renew, RenewedCohorts
@@ -33,20 +34,17 @@ from kanonflow.transforms.lineage.committed_rosters import (
     TOGETHER,
     segment_file,
 )
-from kanonflow.transforms.protections.known_otherwise import known_of
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.cohort_files import FrozenValues, files_of_renewal, frozen_values
-from kanonflow.transforms.roster.continued import Continued, domains_of
-from kanonflow.transforms.roster.items_out import ItemsOut
+from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.pool import quasi_schema
 from kanonflow.transforms.roster.renewal import Renewal, RenewalError, renewed, together_file, together_of
-from kanonflow.transforms.roster.roster import Roster, empty_roster
-from kanonflow.transforms.roster.window_groups import no_groups
+from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.secret.seeds import Secret, people_key
 from kanonflow.transforms.windows.chain import carried_from_bytes
 from kanonflow.transforms.windows.expected_people import PeopleFile
+from kanonflow.transforms.windows.renewed_state import renewed_state
 
-RENEWAL = "renewal.json"
 RENEWED = "renewed"
 """In run.json: the epoch that ended, and how."""
 
@@ -93,21 +91,16 @@ class RenewalFacts:
             f" {self.after:.4f}, where those of before would lose {self.before:.4f}. {self.of_readers()}"
         )
 
-    def of_readers(self) -> str:
-        """What a reader of both epochs is left with, without a count of people."""
-        share = self.alone / self.people if self.people else 0.0
-        fewer = self.fewer / self.people if self.people else 0.0
-        return (
-            f"Who links rows over all epochs so far is left with {self.least} people at least ({self.mean:.1f} on"
-            f" average; nobody but the person for {share:.1%}, fewer than min_peers = {self.min_peers} for"
-            f" {fewer:.1%}); {self.kept:.0%} of a person's others stay with him."
-        )
-
     def public(self) -> dict[str, Any]:
         """What ``renewal.json`` has: what follows from cohorts alone, without a count of people."""
-        told = {"cohorts": self.cohorts, "min_peers": self.min_peers, "least": self.least}
-        told |= {"mean": round(self.mean, 1), "words": self.of_readers()}
+        told: dict[str, Any] = {"cohorts": self.cohorts, "min_peers": self.min_peers, "least": self.least}
+        told |= {"mean": round(self.mean, 1), "alone": round(self.alone / self.people, 3)}
+        told |= {"fewer": round(self.fewer / self.people, 3), "kept": round(self.kept, 2)}
         return told | ({} if self.accept_risk is None else {"accept_risk": self.accept_risk})
+
+    def of_readers(self) -> str:
+        """What readers of all epochs are left with, in words."""
+        return renewal_words(self.public())
 
 
 class Renewing:
@@ -158,7 +151,7 @@ class Renewing:
         """
         roster = cohorts.roster
         if not cohorts.segments:
-            return self._empty(cohorts)
+            return self._handed_on(cohorts, None)
         values, forgotten = self._now(folder, roster, cohorts)
         together = FileSystems.join(folder, TOGETHER)
         words = self._secret.lasting.derive("search", "renewal", epoch_text(self.epoch), bytes.fromhex(name))
@@ -202,37 +195,14 @@ class Renewing:
         forgotten[named] = False
         return _Values(roster.people[named], rows.combine_chunks()), forgotten
 
-    def _handed_on(self, cohorts: Continued, renewal: Renewal) -> dict[str, bytes]:
+    def _handed_on(self, cohorts: Continued, renewal: Renewal | None) -> dict[str, bytes]:
+        """What was carried over, and ``continued.json``: last, for a partition is begun once that is there."""
         files: dict[str, bytes] = {}
         if cohorts.carried is not None:
             state = carried_from_bytes(cohorts.carried)
-            own, warm = state.warm.roster, state.warm
-            if own is not None:
-                head = renewal.segment.after
-                # Of other cohorts nothing is out, and none of them were a group.
-                known = known_of(self._bound.policy)
-                items = None if known is None else ItemsOut(known)
-                fresh: dict[str, Any] = {} if self.keeps else {"last": no_groups(), "items": items}
-                own = replace(own, head=head, **fresh)
-            roster = empty_roster(self.epoch).followed_by(renewal.segment)
-            domains = domains_of(roster, self._bound)
-            warm = replace(warm, roster=own, domains=domains)
-            files[CARRIED] = replace(state, epoch=self.epoch, warm=warm).to_bytes()
-        files[CONTINUED] = json.dumps(
-            {"segments": 1, "groups": None, "carried": cohorts.carried is not None}
-        ).encode()
-        return files
-
-    def _empty(self, cohorts: Continued) -> dict[str, bytes]:
-        """Of a partition where nobody has entered: who waits there waits on."""
-        files: dict[str, bytes] = {}
-        if cohorts.carried is not None:
-            state = carried_from_bytes(cohorts.carried)
-            own = state.warm.roster
-            if own is not None:
-                own = replace(own, head=own.head._replace(epoch=self.epoch))
-            files[CARRIED] = replace(state, epoch=self.epoch, warm=replace(state.warm, roster=own)).to_bytes()
-        began = {"segments": 0, "groups": None, "carried": cohorts.carried is not None}
+            state = renewed_state(state, renewal, self.epoch, self._bound, keeps=self.keeps)
+            files[CARRIED] = state.to_bytes()
+        began = {"segments": int(renewal is not None), "groups": None, "carried": bool(files)}
         return files | {CONTINUED: json.dumps(began).encode()}
 
     def facts(self) -> RenewalFacts:
@@ -276,12 +246,3 @@ def epoch_after(secret: Secret, before: int, place: int) -> int:
     """The epoch that a renewal begins, 63 bits: the same if the run begins again. place: of the run that begins."""
     words = secret.lasting.derive("epoch", "renewal", epoch_text(before), place)
     return int.from_bytes(words[:8], "big") >> 1
-
-
-def renewal_words(output: str) -> str | None:
-    """What an output says of a renewal that its epoch began with; None: it began with none, or that cannot be read."""
-    path = FileSystems.join(output, RENEWAL)
-    try:
-        return str(json.loads(read_whole(path))["words"]) if FileSystems.exists(path) else None
-    except (ValueError, KeyError, TypeError):
-        return None

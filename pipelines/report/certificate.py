@@ -61,7 +61,7 @@ def _verdict(facts: PublicFacts) -> Iterator[Block]:
     head = _head(facts)
     if head:
         lost = no_promise(facts.verdict, released_again=facts.released_again, divided=facts.divided)
-        yield from told_promise(head, lost)
+        yield from told_promise(head, lost, facts.renewal)
         if lost is None and not facts.stands:
             yield Paragraph(
                 "Whether these rows were released a second time, which ends the promise, is told here as far as it is"

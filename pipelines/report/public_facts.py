@@ -2,9 +2,9 @@
 
 Read are ``OUT/metrics``, whose files must have no fields but those that metrics.avsc calls public, and
 ``OUT/verdict.json``, of which the members of ``Verdict``; ``OUT/assessment.json``, where the owner published it;
-whether there is an ``OUT/promise.json``; what the schema of a release in ``OUT/release`` says of its fields, and
-without metrics what all of them say of the promise. Whether the public files are those that were judged takes their
-bytes, of which nothing but the answer comes through.
+whether there is an ``OUT/promise.json``; what ``OUT/renewal.json`` tells of readers; what the schema of a release in
+``OUT/release`` says of its fields, and without metrics what all of them say of the promise. Whether the public files
+are those that were judged takes their bytes, of which nothing but the answer comes through.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kanonflow.pipelines.chains.renewal_file import told_renewal
 from kanonflow.pipelines.report.run_files import StatedField, read_records, stated_fields, stated_promise
 from kanonflow.pipelines.run_records.public_assessment import PublicAssessment, read_assessment
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
@@ -27,7 +28,7 @@ class PublicFacts:
     """metrics: the public records of releases. stated: what releases say of their promise, {} where metrics or nothing
     does. fields: those of the releases. verdict: of the last audit, None without one; stands: whether the files that it
     judged are those that are there. divided: whether ``promise.json`` says that there is none over releases. assessed:
-    what the owner published."""
+    what the owner published. renewal: what readers of several epochs are left with; None: there is one epoch."""
 
     metrics: tuple[Mapping[str, Any], ...]
     stated: Mapping[str, Any]
@@ -36,6 +37,7 @@ class PublicFacts:
     divided: bool = False
     fields: tuple[StatedField, ...] = ()
     assessed: PublicAssessment | None = None
+    renewal: str | None = None
 
     @property
     def released_again(self) -> bool:
@@ -57,4 +59,5 @@ def public_facts(output: Path, judged: Judged | None) -> PublicFacts:
     stated = {} if metrics else stated_promise(output / "release")
     divided, fields = not promise_is_made(str(output)), stated_fields(output / "release")
     assessed = read_assessment(output, judged)
-    return PublicFacts(metrics, stated, verdict, stands(verdict, judged), divided, fields, assessed)
+    stood, renewal = stands(verdict, judged), told_renewal(str(output))
+    return PublicFacts(metrics, stated, verdict, stood, divided, fields, assessed, renewal)

@@ -59,9 +59,8 @@ def _verdict(facts: RunFacts) -> Iterator[Block]:
         yield Paragraph("Nothing was released.")
     head = _head(facts)
     if head:
-        yield from told_promise(
-            head, no_promise(facts.verdict, released_again=facts.released_again, divided=bool(facts.divided))
-        )
+        lost = no_promise(facts.verdict, released_again=facts.released_again, divided=bool(facts.divided))
+        yield from told_promise(head, lost, facts.renewal)
     yield from verdict_table(facts.verdict, stands=facts.stands)
     if facts.report is not None:
         yield from _audit(facts.report)

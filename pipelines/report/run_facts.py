@@ -10,6 +10,7 @@ from typing import Any
 
 from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.chains.people_of_shard import people_by_shard
+from kanonflow.pipelines.chains.renewal_file import told_renewal
 from kanonflow.pipelines.chains.shards_record import PLAN_FILE
 from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.report.published_fields import Fields, published_fields
@@ -37,7 +38,8 @@ class RunFacts:
     payload: restricted/measured.json or check.json. fields: of the releases. released_again: whether another release of
     these rows is known. divided: people of cohorts that last with rows in more than one partition. verdict, stands: of
     the last audit, of all files that it judged. report: its report, if of the files that are there. errors: of
-    queries; None: not measured. shards: people in the cohorts of each shard, by key; {} without a plan."""
+    queries; None: not measured. shards: people in the cohorts of each shard, by key; {} without a plan. renewal: what
+    readers of several epochs are left with; None: there is one."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
@@ -55,6 +57,7 @@ class RunFacts:
     errors: QueryErrors | None
     divided: int = 0
     shards: Mapping[str, int] = field(default_factory=dict)
+    renewal: str | None = None
 
     @property
     def released(self) -> tuple[Mapping[str, Any], ...]:
@@ -101,4 +104,5 @@ def run_facts(
         errors=errors,
         divided=divided_people(str(output)),
         shards=people_by_shard(str(output)) if (restricted / PLAN_FILE).is_file() else {},
+        renewal=told_renewal(str(output)),
     )

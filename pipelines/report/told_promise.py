@@ -31,13 +31,15 @@ def no_promise(verdict: Verdict | None, *, released_again: bool, divided: bool =
     return REFUTED if verdict is not None and not verdict.passed else None
 
 
-def told_promise(head: Mapping[str, Any], lost: str | None) -> Iterator[Block]:
-    """head: k, protect, cohort and against, as metrics have them. lost: ``no_promise``."""
+def told_promise(head: Mapping[str, Any], lost: str | None, renewal: str | None) -> Iterator[Block]:
+    """head: k, protect, cohort and against, as metrics have them. lost: ``no_promise``. renewal: ``told_renewal``."""
     if lost is not None:
         yield Paragraph(lost)
         return
     promise = promise_of(head["protect"], head.get("cohort"))
     yield Paragraph(promise.said(head["k"]))
+    if renewal is not None:
+        yield Paragraph(renewal)
     if head.get("against"):
         yield Paragraph(head["against"])
     yield Items(promise.premises(head["k"]), "Premises of this promise, and what it does not cover")

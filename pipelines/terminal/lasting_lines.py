@@ -118,7 +118,7 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
             named = ", ".join(f"{name} ({share:.1%})" for name, share in sorted(above.items()))
             lines.append(
                 f"values outside of their boxes in more than {policy.max_outdated:.1%} of a release's rows"
-                f" (max_outdated): {named}; a people file and a renewal are due"
+                f" (max_outdated): {named}; new values are due (people:, --continue, --renew)"
             )
     return tuple(lines)
 

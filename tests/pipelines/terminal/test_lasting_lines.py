@@ -104,7 +104,7 @@ def test_intakes_of_few_people_are_told_with_the_remedy() -> None:
 def test_outdated_values_are_told_above_max_outdated(rows: int, due: bool) -> None:
     """At 2 of 100 rows nothing, at 3 the field and what is due."""
     told = lines([entered(0, 30), step(1, 0, 30, outdated_values={"age": rows, "town": 0})])
-    assert ("age (3.0%); a people file and a renewal are due" in told) is due
+    assert ("age (3.0%); new values are due (people:, --continue, --renew)" in told) is due
     assert "town" not in told
 
 

@@ -149,7 +149,14 @@ REFUSED = {
         "fields.amount.closeness: cohort: lasting would have to count it",
         "cohort: window",
     ),
-    "renew": (lasting(renew="26w"), "renew: comes with a later version", "leave it out"),
+    "renew": (lasting(renew="26w"), "renew: must be keys with values", ""),
+    "renew.min_peers": (
+        lasting(renew={"min_peers": 1}),
+        "renew.min_peers: must be a whole number of at least 2",
+        "",
+    ),
+    "renew.cohorts": (lasting(renew={"cohorts": "new"}), "renew.cohorts: must be one of", "kept"),
+    "renew.accept_risk": (lasting(renew={"accept_risk": " "}), "renew.accept_risk: must be the reason", ""),
     "publish_member": (lasting(publish_member=False), "publish_member: comes with a later", "leave it out"),
     "people without cohorts that last": (
         feed(cohort="window", people="customers.csv"),
