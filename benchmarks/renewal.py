@@ -117,7 +117,7 @@ def rows_of_feed(source: Source) -> list[tuple[Any, ...]]:
         rows.append(
             (
                 source.name, values.num_rows, size, str(form), made.before, made.after, cold, int(made.left.min()),
-                float(made.left.mean()), 100 * float((made.left == 1).mean()), 100 * float(made.kept.mean()),
+                float(made.left.mean()), 100 * float((made.left == 1).mean()), 100 * float(made.staying.mean()),
                 int(again.left.min()), 1e6 * spent.cpu / values.num_rows, us,
             )
         )  # fmt: skip

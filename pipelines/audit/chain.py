@@ -156,11 +156,11 @@ def _files_by_name(patterns: Sequence[str]) -> Mapping[str, list[str]]:
 
 def _files_of(runs: Sequence[ChainedRun], files: Mapping[str, list[str]]) -> list[str]:
     """Those that some runs read, as their records name them."""
-    found = []
+    paths = []
     for run in runs:
         try:
-            told = json.loads((run.folder / "restricted" / "run.json").read_text())["input"]
-            names = [Path(str(each["name"])).name for each in told]
+            inputs = json.loads((run.folder / "restricted" / "run.json").read_text())["input"]
+            names = [Path(str(each["name"])).name for each in inputs]
         except (OSError, ValueError, KeyError, TypeError):
             names = []
         unclear = [name for name in names if len(files.get(name, ())) != 1]
@@ -170,8 +170,8 @@ def _files_of(runs: Sequence[ChainedRun], files: Mapping[str, list[str]]) -> lis
                 f" {', '.join(map(printable, unclear)) or 'none'}); runs of several epochs are judged each over its own"
                 " files: name each once, under its own name, or verify each epoch by itself"
             )
-        found += [files[name][0] for name in names]
-    return found
+        paths += [files[name][0] for name in names]
+    return paths
 
 
 def _judge_renewal_link(before: ChainedRun, after: ChainedRun, findings: Findings) -> None:

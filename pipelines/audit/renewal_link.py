@@ -46,29 +46,29 @@ class _Member(NamedTuple):
 def renewed_from(folder: Path) -> Mapping[str, Any]:
     """What run.json says of a renewal: ``before``, the epoch that ended, and ``cohorts``; {} of a run without one."""
     try:
-        told = json.loads((folder / "restricted" / "run.json").read_text()).get("renewed")
+        renewal = json.loads((folder / "restricted" / "run.json").read_text()).get("renewed")
     except (OSError, ValueError, AttributeError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return renewal if isinstance(renewal, dict) else {}
 
 
 def judge_renewal(pair: str, before: Path, after: Path, findings: Findings) -> None:
     """pair: what the two runs are called. before, after: their outputs. O(people)."""
-    kept = renewed_from(after).get("cohorts") == _KEPT
+    keeps = renewed_from(after).get("cohorts") == _KEPT
     names = sorted(
         {path.name for each in (before, after) for path in (each / "restricted" / "cohorts").glob("*/")}
     )
     left: list[int] = []
     for name in names:
         try:
-            left += _judge_partition(pair, before, after, name, findings, kept=kept)
+            left += _judge_partition(pair, before, after, name, findings, keeps=keeps)
         except (InputError, OSError, ValueError, KeyError, TypeError):
             findings.add(f"{pair}: the cohorts of a partition that was renewed are damaged")
     _judge_told(pair, after, left, findings)
 
 
 def _judge_partition(
-    pair: str, before: Path, after: Path, name: str, findings: Findings, *, kept: bool
+    pair: str, before: Path, after: Path, name: str, findings: Findings, *, keeps: bool
 ) -> Sequence[int]:
     """How many people each person shares all cohorts with, himself among them."""
     inherited = inherited_segments(after, name)
@@ -80,7 +80,7 @@ def _judge_partition(
         )
     expected = pool_values(after / "restricted" / "cohorts" / name / EXPECTED)
     gone = {person for person, member in old.items() if member.forgotten and person not in new}
-    strangers, lost = len(new.keys() - old.keys()), len(old.keys() - new.keys() - (set() if kept else gone))
+    strangers, lost = len(new.keys() - old.keys()), len(old.keys() - new.keys() - (set() if keeps else gone))
     if strangers or lost:
         findings.add(
             f"{pair}: {lost} people of the epoch that ended are in no cohort of the one that begins, and {strangers}"
@@ -96,7 +96,7 @@ def _judge_partition(
             f"{pair}: {other} people have frozen values that neither the run before nor a file of people tells"
         )
     both = [person for person in new if person in old]
-    if kept:
+    if keeps:
         pairs = {(old[person].cohort, new[person].cohort) for person in both}
         if len({one for one, _ in pairs}) < len(pairs) or len({one for _, one in pairs}) < len(pairs):
             findings.add(
@@ -108,8 +108,10 @@ def _judge_partition(
         for person in both
     }
     shared = Counter(key.values())
-    told = _together(after, name)
-    if set(told) != set(both) or len(set(zip(key.values(), map(told.get, key), strict=True))) != len(shared):
+    labels = _together(after, name)
+    if set(labels) != set(both) or len(set(zip(key.values(), map(labels.get, key), strict=True))) != len(
+        shared
+    ):
         findings.add(f"{pair}: {TOGETHER} does not say who of the renewed people shared all cohorts")
     return [shared[each] for each in key.values()]
 
@@ -117,9 +119,9 @@ def _judge_partition(
 def _judge_told(pair: str, after: Path, left: Sequence[int], findings: Findings) -> None:
     """What ``renewal.json`` tells is so, and nobody is left with fewer than it says but for an accepted reason."""
     try:
-        told = json.loads((after / "renewal.json").read_text())
-        right = (told["least"], told["mean"]) == (min(left), round(float(np.mean(left)), 1))
-        few = min(left) < int(told["min_peers"]) and not told.get("accept_risk")
+        facts = json.loads((after / "renewal.json").read_text())
+        right = (facts["least"], facts["mean"]) == (min(left), round(float(np.mean(left)), 1))
+        few = min(left) < int(facts["min_peers"]) and not facts.get("accept_risk")
     except (OSError, ValueError, KeyError, TypeError):
         findings.add(
             f"{pair}: renewal.json is missing or damaged: what readers of both epochs are left with is not told"
@@ -157,13 +159,13 @@ def _judge_handed_on(pair: str, before: Path, after: Path, name: str, findings: 
 
 def _members(folder: Path, name: str, most: int | None = None) -> dict[int, _Member]:
     """Who is in the cohorts of a partition. most: of the first so many segments; None: of all."""
-    found: dict[int, _Member] = {}
+    members: dict[int, _Member] = {}
     paths = sorted((folder / "restricted" / "cohorts" / name).glob("[0-9]*.people.avro"))
     for path in paths if most is None else paths[:most]:
         for record in avro_records(path):
             person, cohort, forgotten = (record.pop(each) for each in ("person", "cohort", "forgotten"))
-            found[person] = _Member(cohort, tuple(map(repr, record.values())), forgotten)
-    return found
+            members[person] = _Member(cohort, tuple(map(repr, record.values())), forgotten)
+    return members
 
 
 def _together(folder: Path, name: str) -> dict[int, int]:

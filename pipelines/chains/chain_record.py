@@ -51,8 +51,8 @@ def chain_of(
     resumed: run.json of the run that goes on. earlier: the run that a new one continues.
     Raises ContinueError: what is asked is not what run.json has, or the policy hands nothing on.
     """
-    if not policy.promise.epochs and (asked.carry or asked.epoch is not None):
-        flag = "--carry" if asked.carry else "--epoch"
+    if not policy.promise.epochs and (asked.carry or asked.epoch is not None or asked.renews):
+        flag = "--carry" if asked.carry else "--renew" if asked.renews else "--epoch"
         raise ContinueError(f"{flag}: for a policy with cohort: lasting; runs of this one hand nothing on")
     if resumed is not None:
         return _recorded(asked, resumed), ()

@@ -16,13 +16,13 @@ from kanonflow.transforms.files.create_if_absent import read_whole
 RENEWAL = "renewal.json"
 
 
-def renewal_words(told: Mapping[str, Any]) -> str:
+def renewal_words(facts: Mapping[str, Any]) -> str:
     """What it tells, in words. Raises KeyError, TypeError, ValueError: it tells something else."""
     return (
-        f"The epoch began with a renewal (cohorts: {told['cohorts']!s:.10}). Who links rows over all epochs so far is"
-        f" left with {int(told['least'])} people at least, {float(told['mean']):.1f} on average: with nobody but the"
-        f" person for {float(told['alone']):.1%} of the people, with fewer than min_peers = {int(told['min_peers'])}"
-        f" for {float(told['fewer']):.1%}; {float(told['kept']):.0%} of a person's others stay with him."
+        f"The epoch began with a renewal (cohorts: {facts['cohorts']!s:.10}). Who links rows over all epochs so far is"
+        f" left with {int(facts['least'])} people at least, {float(facts['mean']):.1f} on average: with nobody but the"
+        f" person for {float(facts['alone']):.1%} of the people, with fewer than min_peers = {int(facts['min_peers'])}"
+        f" for {float(facts['fewer']):.1%}; {float(facts['kept']):.0%} of a person's others stay with him."
     )
 
 

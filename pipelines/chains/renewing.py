@@ -63,9 +63,9 @@ class RenewalFacts:
 
     cohorts, min_peers, accept_risk: as the policy says it. people: in cohorts. refreshed: of whom a file of people has
     values now. dropped: who had been forgotten. least, mean: people, himself among them, whom who links all epochs is
-    left with. alone, fewer: how many are left with nobody else, and with fewer than ``min_peers``. kept: mean share of
-    the others of a person's old cohort that are in his new one. before, after: GCP of old boxes and new, of the values
-    now.
+    left with. alone, fewer: how many are left with nobody else, and with fewer than ``min_peers``. staying: mean share
+    of the others of a person's old cohort that are in his new one. before, after: GCP of old boxes and new, of the
+    values now.
     """
 
     cohorts: str
@@ -78,7 +78,7 @@ class RenewalFacts:
     mean: float
     alone: int
     fewer: int
-    kept: float
+    staying: float
     before: float
     after: float
 
@@ -93,10 +93,10 @@ class RenewalFacts:
 
     def public(self) -> dict[str, Any]:
         """What ``renewal.json`` has: what follows from cohorts alone, without a count of people."""
-        told: dict[str, Any] = {"cohorts": self.cohorts, "min_peers": self.min_peers, "least": self.least}
-        told |= {"mean": round(self.mean, 1), "alone": round(self.alone / self.people, 3)}
-        told |= {"fewer": round(self.fewer / self.people, 3), "kept": round(self.kept, 2)}
-        return told | ({} if self.accept_risk is None else {"accept_risk": self.accept_risk})
+        public: dict[str, Any] = {"cohorts": self.cohorts, "min_peers": self.min_peers, "least": self.least}
+        public |= {"mean": round(self.mean, 1), "alone": round(self.alone / self.people, 3)}
+        public |= {"fewer": round(self.fewer / self.people, 3), "kept": round(self.staying, 2)}
+        return public | ({} if self.accept_risk is None else {"accept_risk": self.accept_risk})
 
     def of_readers(self) -> str:
         """What readers of all epochs are left with, in words."""
@@ -225,7 +225,7 @@ class Renewing:
             float(left.mean()),
             int((left == 1).sum()),
             int((left < rule.min_peers).sum()),
-            float(np.concatenate([each.kept for each in made]).mean()),
+            float(np.concatenate([each.staying for each in made]).mean()),
             float(np.average([each.before for each in made], weights=sizes)),
             float(np.average([each.after for each in made], weights=sizes)),
         )

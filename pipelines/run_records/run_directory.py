@@ -453,10 +453,6 @@ def _earlier_run(
 ) -> EarlierRun:
     if bound is None or bound.policy != policy:
         raise RunDirectoryError("--continue needs the policy that is bound to the input")
-    if asked.renews and not policy.promise.epochs:
-        raise ContinueError(
-            "--renew: for a policy with cohort: lasting; this one puts people together in each window"
-        )
     kind = None if judged is None else judged.individual_type
     afresh = asked.renews and policy.renew is not None and policy.renew.cohorts is not RenewedCohorts.KEPT
     record = read_record(restricted_directory(continues))

@@ -53,7 +53,7 @@ class Renewal:
     segment: all of its people; ``values``: theirs, in that order; ``forgotten``: bool (p,).
     together: int64 (p,), people of one number shared every cohort so far.
     left: int64 (p,), how many people, himself among them, share all cohorts of a person: of before and the new one.
-    kept: float64 (p,), of the others of his old cohort the share that is in his new one.
+    staying: float64 (p,), of the others of his old cohort the share that is in his new one.
     before, after: GCP of the old cohorts' boxes and of the new ones', both of the values now, one row a person.
     dropped: people who had been forgotten and are in no cohort now.
     """
@@ -63,7 +63,7 @@ class Renewal:
     forgotten: NDArray[np.bool_]
     together: NDArray[np.int64]
     left: NDArray[np.int64]
-    kept: NDArray[np.float64]
+    staying: NDArray[np.float64]
     before: float
     after: float
     dropped: int = 0
@@ -87,8 +87,8 @@ def _searched(people: _People, peers: int) -> NDArray[np.int64]:
     policy = people.bound.policy
     budget = budget_of(policy.solver.evaluations_per_row, people.table.records, people.size)
     warm = WarmClasses(people.old)
-    found, _ = put_together(people.table, policy, people.size, budget, people.seed, people.threads, warm)
-    return _by_first(found)
+    labels, _ = put_together(people.table, policy, people.size, budget, people.seed, people.threads, warm)
+    return _by_first(labels)
 
 
 def _of_blocks(people: _People, peers: int) -> NDArray[np.int64]:
@@ -109,13 +109,13 @@ def _of_blocks(people: _People, peers: int) -> NDArray[np.int64]:
     return _by_first(merged.labels[block].astype(np.int64))
 
 
-def _kept(people: _People, peers: int) -> NDArray[np.int64]:
+def _as_they_are(people: _People, peers: int) -> NDArray[np.int64]:
     """Under their numbers."""
     return people.old
 
 
 _FORMS: Mapping[RenewedCohorts, Callable[[_People, int], NDArray[np.int64]]] = {
-    RenewedCohorts.KEPT: _kept,
+    RenewedCohorts.KEPT: _as_they_are,
     RenewedCohorts.BLOCKS: _of_blocks,
     RenewedCohorts.SEARCHED: _searched,
 }
@@ -177,9 +177,9 @@ def renewed(
         touched = np.unique(roster.cohort[gone])
         was, of = roster.boxes(touched)
         place = {int(one): int(number[roster.cohort[stays] == one][0]) for one in touched}
-        known = ~forgotten[stays]
-        made = pa.concat_tables([own.filter(pa.array(known)), was.select(own.schema.names)])
-        owner = np.concatenate([number[known], np.array([place[int(one)] for one in touched])[of]])
+        alive = ~forgotten[stays]
+        made = pa.concat_tables([own.filter(pa.array(alive)), was.select(own.schema.names)])
+        owner = np.concatenate([number[alive], np.array([place[int(one)] for one in touched])[of]])
     segment = Segment(
         RosterHead(epoch), roster.people[stays], number, corners(made.combine_chunks(), owner, bound)
     )
@@ -246,6 +246,6 @@ def together_of(data: bytes | None, roster: Roster) -> NDArray[np.int64]:
     at = np.minimum(np.searchsorted(people[order], roster.people), max(people.size - 1, 0))
     if not people.size:
         return roster.cohort
-    found = people[order][at] == roster.people
+    there = people[order][at] == roster.people
     # Who came since has his cohort's number, above all of the others'.
-    return np.where(found, number[order][at], roster.cohort + int(number.max()) + 1)
+    return np.where(there, number[order][at], roster.cohort + int(number.max()) + 1)

@@ -31,7 +31,7 @@ def renewed_state(
         warm = replace(warm, domains=domains_of(roster, bound))
     own = warm.roster
     if own is not None:
-        known = known_of(bound.policy)
-        fresh = RosterState(roster.head, own.pool, no_groups(), None if known is None else ItemsOut(known))
+        reader = known_of(bound.policy)
+        fresh = RosterState(roster.head, own.pool, no_groups(), None if reader is None else ItemsOut(reader))
         own = replace(own, head=roster.head) if keeps else fresh
     return replace(state, epoch=epoch, warm=replace(warm, roster=own))

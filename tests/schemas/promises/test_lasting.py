@@ -149,7 +149,7 @@ REFUSED = {
         "fields.amount.closeness: cohort: lasting would have to count it",
         "cohort: window",
     ),
-    "renew": (lasting(renew="26w"), "renew: must be keys with values", ""),
+    "renew": (lasting(renew="26w"), "renew: must be a mapping with the keys", "accept_risk"),
     "renew.min_peers": (
         lasting(renew={"min_peers": 1}),
         "renew.min_peers: must be a whole number of at least 2",
