@@ -171,6 +171,27 @@ def _result_rows(name: str, title: str) -> list[dict[str, Any]]:
     return rows
 
 
+def test_figures_of_renewals_are_those_of_their_benchmark() -> None:
+    """The table of cohorts.md, line by line."""
+    text = (ROOT / "docs" / "cohorts.md").read_text(encoding="utf-8")
+    lines = [line for line in text.split("figures_of_renewals")[1].splitlines() if line.startswith("| ")]
+    told = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[1:16]]
+    measured = _result_rows("renewal", "People of an epoch that ended")
+    assert told == [
+        (
+            row["feed"],
+            str(row["cohorts of"]),
+            f"{row['before']:.3f}",
+            f"`{row['renewed']}` {row['after']:.3f}",
+            str(row["least"]),
+            f"{row['mean']:.1f}",
+            f"{row['alone %']:.0f}%",
+            f"{row['kept %']:.0f}%",
+        )
+        for row in measured
+    ]
+
+
 def test_figures_of_readers_are_those_of_their_benchmark() -> None:
     """The table that guarantees begin with, line by line; and what its sentences and the README say in words."""
     text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")

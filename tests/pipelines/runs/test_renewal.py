@@ -147,6 +147,8 @@ def test_cohorts_are_kept_and_their_boxes_are_of_new_values(place: Place) -> Non
     assert epoch(place.out(1)) != epoch(place.out(0))
     assert facts(place.out(1))["least"] >= 3
     assert rows_out(place.out(0), place.out(1)) == 4 * PEOPLE
+    for page in ("certificate.html", "restricted/report.html"):
+        assert "The epoch began with a renewal (cohorts: kept)." in (place.out(1) / page).read_text()
     assert place.verify(policy, 0, 1) == 0
 
 
