@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kanonflow.pipelines.audit.read import text_columns as module
@@ -62,6 +62,7 @@ def by_columns(
     return rows, sum(broken for _, broken in chunks)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.sampled_from(PIECES) | st.sampled_from(LINES), max_size=30),
     st.sampled_from([4, 9, 40, 2**20]),
