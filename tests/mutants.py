@@ -69,6 +69,7 @@ NOT_JUDGING: dict[str, str] = {
     "unchecked": "words alone",
     "read/findings": "a list of faults and its words",
     "read/text_rows": "reads rows of text; held against the product's own reading",
+    "read/text_columns": "likewise, column by column; held against the former",
     "read/values": "makes codes of values, likewise",
     "read/read_input": "puts together what these read",
     "files/release_files": "reads a file of releases",

@@ -207,6 +207,7 @@ LINES = {
         (44_625, "an estimate asks each distinct box once"),
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
+        (44_980, "the audit cuts CSV into columns, held to its reading by rows"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -245,6 +246,7 @@ LINES = {
         (19_970, "cuts by cells alone and by tests alone, to be tried beside both"),
         (20_010, "a cut by a tree that parts no equal people, for rows"),
         (20_020, "old classes are a start as a whole, too"),
+        (20_050, "mending asks no unit twice, and bounds what it asks"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -328,6 +330,7 @@ CODE = [
     (64_890, "an estimate asks each distinct box once"),
     (64_925, "places of a scheme that nothing writes to are refused by name"),
     (64_950, "events that two runs of a chain have released are found"),
+    (65_155, "the audit cuts CSV into columns; mending asks no unit twice"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -52,6 +52,7 @@ from kanonflow.pipelines.audit.lasting.lasting import read_to_the_end
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
 from kanonflow.pipelines.audit.protections import Asked, Graphs, Run, protection_of
 from kanonflow.pipelines.audit.read.boxes import BoxBook
+from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import foreign_entries
 from kanonflow.pipelines.audit.read.read_input import InputColumns, bind_input, read_input, read_rejected
@@ -261,8 +262,10 @@ def _check_places(
     check_public_metrics(folder, protection.policy, findings, waiting=waiting)
     count = len(released.heads)
     groups = released.groups
-    distinct = np.unique(np.column_stack([released.release, released.boxes]), axis=0)[:, 0]
-    distinct = distinct if groups is None else groups.release
+    if groups is None:
+        distinct = released.release[group_rows(np.column_stack([released.release, released.boxes]))[0]]
+    else:
+        distinct = groups.release
     return check_metrics(
         folder,
         protection.policy,

@@ -167,9 +167,15 @@ def _exchange(members: np.ndarray, who: np.ndarray, order: np.ndarray, label: np
     return exchanged
 
 
-def cut_labels(members: NDArray[np.int32]) -> NDArray[np.uint64]:
+def edge_labels(edges: int) -> NDArray[np.uint64]:
+    """Labels for that many edges outside a forest, the same in each call; O(edges)."""
     generator = np.random.Generator(np.random.PCG64(_LABEL_SEED))
-    return _cut_labels(members, generator.integers(1, 2**64 - 1, members.size, dtype=np.uint64))
+    return generator.integers(1, 2**64 - 1, edges, dtype=np.uint64)
+
+
+def cut_labels(members: NDArray[np.int32], random: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+    """A label for each edge; equal ones form a cut. random: ``edge_labels``, where they are at hand. O(n k)."""
+    return _cut_labels(members, edge_labels(members.size) if random is None else random)
 
 
 def two_edge_cuts(members: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -178,9 +184,15 @@ def two_edge_cuts(members: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def tied_edges(label: NDArray[np.uint64]) -> NDArray[np.int64]:
-    order = np.argsort(label, kind="stable")
-    same = label[order][1:] == label[order][:-1]
-    return order[np.append(same, False) | np.insert(same, 0, False)]
+    """Edges whose label another one has, in the order of labels, those of one label by number. O(e log e)."""
+    every = np.sort(label)
+    shared = np.unique(every[1:][every[1:] == every[:-1]])
+    if shared.size == 0:
+        return np.empty(0, dtype=np.int64)
+    # Few of many edges are tied, and only these are put in order.
+    place = np.minimum(np.searchsorted(shared, label), shared.size - 1)
+    tied = np.flatnonzero(shared[place] == label)
+    return tied[np.argsort(place[tied], kind="stable")]
 
 
 def without_two_edge_cuts(
@@ -196,8 +208,9 @@ def without_two_edge_cuts(
     """
     changed = members.copy()
     who = np.arange(members.shape[0]) if individuals is None else individuals
+    random = edge_labels(members.size)
     for _ in range(MOST_ROUNDS):
-        label = cut_labels(changed)
+        label = cut_labels(changed, random)
         cuts = tied_edges(label)
         if cuts.size == 0 or _exchange(changed, who, cuts, label) == 0:
             return changed, int(cuts.size)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
-from kanonflow.solvers.matching.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
-from kanonflow.solvers.search.slot_loss import PLACE, admits, replaced_loss, swap
+from kanonflow.solvers.matching.two_edge_cuts import cut_labels, edge_labels, tied_edges, two_edge_cuts
+from kanonflow.solvers.search.slot_loss import PLACE, admits, least_added, replaced_loss, swap
 from kanonflow.solvers.units.distinct_rows import Units
 
 # Equal rows differ in where they stand only: so many of a near unit's are tried.
@@ -28,6 +28,8 @@ SMALL_PIECE = 64
 # Crossings can make new cuts where pieces are small, so after these rounds cuts are only parted.
 CROSSING_ROUNDS = 6
 PARTING_ROUNDS = 4
+# By how much a bound may lie above what it bounds, since both are sums of floats.
+ROUNDING = 1e-9
 
 
 @kernel(inner=True)
@@ -100,23 +102,35 @@ def _cheapest_crossing(
     f: int,
     rise: np.ndarray,
     places: np.ndarray,
+    asked: np.ndarray,
 ) -> None:
     """Note the cheapest crossing out of slot f under its piece's number, if it is cheaper than what is noted there.
 
     Candidates are rows of the units near the slot's members. Edges that are swapped lie within their pieces.
+    asked: int32 (u,), the slot that each unit was a candidate of last; members of a slot are near the same ones.
     """
     n, k = slots.members.shape
     own = piece[f]
+    easiest = slots.spare[f].max()
     for source in range(k):
         center = units.of_row[slots.members[f, source]]
         for near in range(-1, nearest.shape[1]):
             unit = center if near < 0 else nearest[center, near]
-            if unit < 0:
+            if unit < 0 or asked[unit] == f:
                 continue
+            asked[unit] = f
             count = units.first[unit + 1] - units.first[unit]
             for step in range(min(count, ROWS_TRIED)):
                 g = units.rows[units.first[unit] + (f + step) % count]
                 if piece[n + g] == own or whole[n + g] != whole[f]:
+                    continue
+                gained = easiest
+                for index in range(slots.first_place[g], slots.first_place[g + 1]):
+                    gained = max(
+                        gained,
+                        easiest + slots.spare[slots.places[index] // PLACE, slots.places[index] % PLACE],
+                    )
+                if least_added(rows.features, slots, f, g) - gained - ROUNDING >= rise[own]:
                     continue
                 for p in range(k):
                     if piece[n + slots.members[f, p]] != own:
@@ -146,9 +160,10 @@ def _crossings(
     n = slots.members.shape[0]
     rise = np.full(2 * n, np.inf)
     places = np.zeros((2 * n, 4), dtype=np.int64)
+    asked = np.full(units.weight.size, -1, dtype=np.int32)
     for f in range(n):
         if tried[f]:
-            _cheapest_crossing(rows, slots, units, nearest, piece, whole, f, rise, places)
+            _cheapest_crossing(rows, slots, units, nearest, piece, whole, f, rise, places, asked)
     return rise, places
 
 
@@ -221,8 +236,9 @@ def mend_cuts(rows: Units, slots: Any, units: Units, nearest: NDArray[np.int32])
     (u, m), units near each, -1 where there are no more. Slots keep distinct individuals.
     O(rounds (n k log(n k) + k^3 m slots of small pieces)).
     """
+    random = edge_labels(slots.members.size)
     for turn in range(CROSSING_ROUNDS + PARTING_ROUNDS):
-        label = cut_labels(slots.members)
+        label = cut_labels(slots.members, random)
         tied = tied_edges(label)
         if tied.size == 0:
             return 0

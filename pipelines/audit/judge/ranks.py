@@ -25,9 +25,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.special import bdtr, bdtrc
 
 ALARM = 1e-6
 SCORES = ("own", "arrival", "waiting", "medoid")
@@ -64,6 +61,9 @@ class RankCounts:
 
     def p_value(self) -> tuple[float, str]:
         """The smallest p-value over all ranks of all scores, times their number; and the score it belongs to."""
+        # Loaded by who has matching records judged alone.
+        from scipy.special import bdtr, bdtrc
+
         tails = 2 * sum(counts.size for counts in self.counts.values())
         smallest, named = 1.0, SCORES[0]
         for degree, counts in self.counts.items():
@@ -79,6 +79,9 @@ class RankCounts:
 
 def slot_components(members: np.ndarray) -> np.ndarray:
     """The component of each slot, int (s,), from 0."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     slots, degree = members.shape
     edges = (np.repeat(np.arange(slots), degree), slots + members.ravel())
     graph = coo_array((np.ones(members.size, np.int8), edges), shape=(2 * slots, 2 * slots))

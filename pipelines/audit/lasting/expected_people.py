@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.read.read_input import InputColumns, find_input, text_lines, typed_chunks
-from kanonflow.pipelines.audit.read.text_rows import BROKEN
+from kanonflow.pipelines.audit.read.read_input import InputColumns, find_input, text_chunks, typed_chunks
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.bound_policy import BoundPolicy, bind_columns
 from kanonflow.schemas.canonical_columns import read_column
@@ -61,7 +60,4 @@ def _chunks(columns: InputColumns, names: list[str]) -> list[list[pa.Array]]:
     (path,) = columns.files
     if not columns.text:
         return [list(chunk) for chunk in typed_chunks(path, columns, names)]
-    header, lines = text_lines(path, names, columns)
-    rows = [row for row in lines if row is not BROKEN]
-    places = [header.index(name) for name in names]
-    return [[pa.array([row[place] for row in rows], pa.string()) for place in places]]
+    return [cells for cells, _ in text_chunks(path, names, columns)]

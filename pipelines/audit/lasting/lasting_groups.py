@@ -25,7 +25,7 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_gro
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.points_in_boxes import corners_of
 from kanonflow.pipelines.audit.read.boxes import EncodedBoxes, encode_boxes, encode_records, outside_boxes
-from kanonflow.pipelines.audit.read.equal_rows import extreme, runs
+from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 
 MOST_CANDIDATES = 16
@@ -164,7 +164,8 @@ def _settle(
         np.maximum.at(most, pairs.unit, cohort)
         settled = np.flatnonzero((least == most) & (pairs.wanted > 0))
         where = groups.release[pairs.group[settled]] * np.int64(total) + least[settled]
-        places = np.unique(np.column_stack([where, pairs.group[settled]]), axis=0)
+        places = np.column_stack([where, pairs.group[settled]])
+        places = places[group_rows(places)[0]]
         key, first, count = np.unique(places[:, 0], return_index=True, return_counts=True)
         torn.update((key[count > 1] // total).tolist())
         own = groups.release[group] * np.int64(total) + cohort
@@ -189,7 +190,7 @@ def _judge_listed(ground: LastingGround, pairs: _Candidates, listed: np.ndarray,
     """People, windows and boxes of groups all of whose rows have candidates, where others of the release have none."""
     groups, rosters, policy = ground.groups, ground.rosters, ground.policy
     group = pairs.group[pairs.unit]
-    people = np.unique(np.column_stack([group, ground.person[pairs.record]]), axis=0)[:, 0]
+    people = group[group_rows(np.column_stack([group, ground.person[pairs.record]]))[0]]
     few = listed & (np.bincount(people, minlength=len(listed)) < policy.k)
     note_groups(ground, np.flatnonzero(few), f"have rows of fewer than k = {policy.k} people", findings)
     first, last = (

@@ -21,6 +21,13 @@ _MIDDLE = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def is_coarse(column: BoundColumn) -> bool:
+    """Whether the column's field has a grid at all."""
+    field = column.field
+    grids = field.truncate, field.part_of_time, field.round, field.bottom, field.top
+    return any(each is not None for each in grids)
+
+
 def coarse_value(value: Hashable, column: BoundColumn) -> Hashable:
     """A plain value (``values``) of the column as it is read, as it has to be published; what is no value stays so."""
     field, kind = column.field, column.as_read.arrow_type

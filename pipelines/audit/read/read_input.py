@@ -1,13 +1,12 @@
 """The audit's own reading of the input and of the rejected rows, as codes of the fields' values.
 
-CSV goes through Python's csv module (text_rows.py), JSON lines through its json module and workbooks through openpyxl
-(rows_as_text.py), Avro through fastavro, Parquet through pyarrow; nothing of the pipeline's readers is used. Files are
-local.
+CSV is cut into cells block by block, or by Python's csv module (text_columns.py); JSON lines go through its json module
+and workbooks through openpyxl (rows_as_text.py), Avro through fastavro, Parquet through pyarrow. Nothing of the
+pipeline's readers is used. Files are local.
 """
 
 import glob
-import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,7 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.audit.read.rows_as_text import json_rows, json_schema, sheet_rows
-from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
+from kanonflow.pipelines.audit.read.text_columns import CHUNK_ROWS, columns_of_rows, text_columns
+from kanonflow.pipelines.audit.read.text_rows import text_rows
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
@@ -29,12 +29,9 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.settled_releases import NOTHING_SETTLED, RejectedParts, Settled
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
-from kanonflow.schemas.text_inputs import NO_VALUE
 
-CHUNK_ROWS = 65_536
 _PUBLISHED_FORM = "release_conflict"
 _NO_ROW = "unparseable"
-_NO_TEXT = re.compile("[\0\x1a\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
@@ -268,14 +265,23 @@ def _schema_of_leaves(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(".".join(keys), kind) for keys, kind in _leaves(schema)])
 
 
-def text_lines(
-    path: Path, names: Sequence[str], columns: InputColumns, attributes: Sequence[str] = ()
-) -> tuple[list[str], Iterator[Any]]:
-    """The columns of a file of text, and its rows as cells; BROKEN stands for what is none."""
+def text_chunks(
+    path: Path, names: Sequence[str], columns: InputColumns, attributes: Collection[str] = ()
+) -> Iterator[tuple[list[pa.Array], int]]:
+    """Some columns of a file of text, in chunks; with each how many lines were no rows.
+
+    attributes: of those a cell that is no text is NO_VALUE, where it elsewhere makes a line none.
+    """
+    if columns.kind == "csv":
+        yield from text_columns(path, columns.form, names, attributes)
+        return
+    lenient = [name in attributes for name in names]
     if columns.kind == "json":
-        return list(names), json_rows(path, names, attributes)
-    lines = (sheet_rows if columns.kind == "xlsx" else text_rows)(path, columns.form)
-    return next(lines), lines
+        rows, header = json_rows(path, names, attributes), list(names)
+    else:
+        rows = sheet_rows(path, columns.form)
+        header = next(rows)
+    yield from columns_of_rows(rows, [header.index(name) for name in names], lenient)
 
 
 def _read_text(
@@ -283,35 +289,13 @@ def _read_text(
 ) -> tuple[list[np.ndarray], int]:
     parts: list[np.ndarray] = []
     broken = 0
-    header, lines = text_lines(path, names, columns, [book.column.name for book in books if book.attribute])
-    positions = [header.index(name) for name in names]
-    while chunk := list(islice(lines, CHUNK_ROWS)):
-        whole = [row for row in chunk if row is not BROKEN]
-        broken += len(chunk) - len(whole)
-        cells = [[row[position] for row in whole] for position in positions]
-        for book, column in zip(books, cells, strict=True):
-            for n in _no_text(column) if book.attribute else ():
-                column[n] = NO_VALUE
-        foul = {
-            n
-            for book, column in zip(books, cells, strict=True)
-            if not book.attribute
-            for n in _no_text(column)
-        }
-        if foul:
-            broken += len(foul)
-            cells = [[cell for n, cell in enumerate(column) if n not in foul] for column in cells]
+    attributes = [name for name, book in zip(names, books, strict=True) if book.attribute]
+    for cells, bad in text_chunks(path, names, columns, attributes):
+        broken += bad
         parts.append(
-            np.column_stack([book.codes_of_texts(column) for book, column in zip(books, cells, strict=True)])
+            np.column_stack([book.codes_of_column(each) for book, each in zip(books, cells, strict=True)])
         )
     return parts, broken
-
-
-def _no_text(cells: list[str]) -> list[int]:
-    """Positions of the cells that hold a NUL, a SUB, or a byte kept as a surrogate."""
-    if _NO_TEXT.search("".join(cells)) is None:
-        return []
-    return [n for n, cell in enumerate(cells) if _NO_TEXT.search(cell)]
 
 
 def _read_typed(

@@ -8,10 +8,12 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import NUMBERED, CsvForm
@@ -20,7 +22,8 @@ from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES
 BROKEN: list[str] = []
 """What stands for a line that is no row."""
 
-_NO_CHARACTER = "kanonflow.audit.no_character"
+NO_CHARACTER = "kanonflow.audit.no_character"
+"""How bytes that are no character are decoded: as lone surrogates."""
 _LAST = "\0the file ends here"
 
 
@@ -32,46 +35,73 @@ def text_rows(path: Path, form: CsvForm) -> Iterator[list[str]]:
     """
     # Of the whole process, and by default 131,072: a row with a longer cell was read by the run all the same.
     csv.field_size_limit(sys.maxsize)
+    with whole_compression(path), _text(path, form.encoding) as stream:
+        _check_length(path, stream)
+        form = replace(form, delimiter=form.delimiter or _delimiter(stream, form.quote))
+        _to_beginning(stream)
+        taken: list[str] = []
+        rows = split_rows(stream, form, taken)
+        header = next((row for row in rows if row), [])
+        _check_header(path, header, form)
+        if form.header == NUMBERED:
+            # The cells of the first row say whether the header lacks a last one.
+            with _text(path, form.encoding) as again:
+                _to_beginning(again)
+                both = islice((row for row in split_rows(again, form, []) if row), 2)
+                header = numbered(header, [len(row) for row in both][-1] - len(header))
+        yield header
+        yield from judged_rows(rows, taken, form, len(header))
+
+
+@contextmanager
+def whole_compression(path: Path) -> Iterator[None]:
+    """Raises InputError where a compressed file is damaged or cut off."""
     try:
-        with _text(path, form.encoding) as stream:
-            _check_length(path, stream)
-            delimiter = form.delimiter or _delimiter(stream, form.quote)
-            _to_beginning(stream)
-            quotes: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
-            taken: list[str] = []
-            rows = csv.reader(_with_end(stream, taken), delimiter=delimiter, **quotes)
-            header = next((row for row in rows if row), [])
-            _check_header(path, header, form)
-            if form.header == NUMBERED:
-                # The cells of the first row say whether the header lacks a last one.
-                with _text(path, form.encoding) as again:
-                    _to_beginning(again)
-                    both = islice((row for row in csv.reader(again, delimiter=delimiter, **quotes) if row), 2)
-                    header = numbered(header, [len(row) for row in both][-1] - len(header))
-            yield header
-            taken.clear()
-            torn = _torn(delimiter, form.quote)
-            for row in rows:
-                ended = taken[-1] is _LAST
-                if ended and row == [_LAST]:
-                    return
-                if len(taken) > 1 and not ended and torn("".join(taken)):
-                    yield BROKEN
-                    return
-                taken.clear()
-                if row:
-                    yield row if len(row) == len(header) and not ended else BROKEN
+        yield
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(f"{path}: the compressed file is damaged or cut off") from None
 
 
-def _text(path: Path, encoding: str) -> io.TextIOBase:
-    """The file as text, decompressed; bytes that are no character become lone surrogates."""
-    codecs.register_error(_NO_CHARACTER, _as_surrogate)
+def delimited(path: Path, form: CsvForm) -> CsvForm:
+    """The form with the delimiter that the file has, where it names none."""
+    with _text(path, form.encoding) as stream:
+        return replace(form, delimiter=form.delimiter or _delimiter(stream, form.quote))
+
+
+def split_rows(lines: Iterable[str], form: CsvForm, taken: list[str]) -> Iterator[list[str]]:
+    """The cells of each row, one row that marks the end behind them. taken: gets the lines as they are read."""
+    quotes: dict[str, Any] = {"quotechar": form.quote} if form.quote else {"quoting": csv.QUOTE_NONE}
+    return csv.reader(_with_end(lines, taken), delimiter=form.delimiter or ",", **quotes)
+
+
+def judged_rows(
+    rows: Iterator[list[str]], taken: list[str], form: CsvForm, width: int
+) -> Iterator[list[str]]:
+    """The rows of ``split_rows`` that are some; of a torn one, which ends them, and of one that is none, BROKEN."""
+    torn = _torn(form.delimiter or ",", form.quote)
+    taken.clear()
+    for row in rows:
+        ended = taken[-1] is _LAST
+        if ended and row == [_LAST]:
+            return
+        if len(taken) > 1 and not ended and torn("".join(taken)):
+            yield BROKEN
+            return
+        taken.clear()
+        if row:
+            yield row if len(row) == width and not ended else BROKEN
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file's bytes, decompressed."""
     with path.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
-    options: dict[str, Any] = {"encoding": encoding, "errors": _NO_CHARACTER, "newline": ""}
-    return gzip.open(path, "rt", **options) if packed else path.open("r", **options)  # type: ignore[return-value]
+    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
+
+
+def _text(path: Path, encoding: str) -> io.TextIOBase:
+    """The file as text, decompressed; bytes that are no character become lone surrogates."""
+    return io.TextIOWrapper(opened(path), encoding=encoding, errors=NO_CHARACTER, newline="")
 
 
 def _check_length(path: Path, stream: io.TextIOBase) -> None:
@@ -86,6 +116,9 @@ def _as_surrogate(error: UnicodeError) -> tuple[str, int]:
     if isinstance(error, UnicodeDecodeError):
         return "\udcff", error.end
     raise error
+
+
+codecs.register_error(NO_CHARACTER, _as_surrogate)
 
 
 def _to_beginning(stream: io.TextIOBase) -> None:
@@ -108,13 +141,13 @@ def _delimiter(stream: io.TextIOBase, quote: str) -> str:
     return max((sign for sign in DELIMITERS if sign != quote), key=bare.count)
 
 
-def _with_end(stream: io.TextIOBase, taken: list[str]) -> Iterator[str]:
+def _with_end(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
     """The lines, and one behind the last of them, which only a quoted cell that does not end can swallow.
 
     taken: gets them, as they go out.
     """
     line = "\n"
-    for line in stream:
+    for line in lines:
         taken.append(line)
         yield line
     if not line.endswith(("\n", "\r")):

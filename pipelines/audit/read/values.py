@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.read.coarse_cells import coarse_value
+from kanonflow.pipelines.audit.read.coarse_cells import coarse_value, is_coarse
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.canonical_columns import as_text, read_column
 from kanonflow.schemas.kinds.forms import form_of
@@ -57,6 +57,19 @@ class CodesOf(dict[Any, int]):
         return code
 
 
+class _Numbers(dict[Hashable, int]):
+    """Value -> its place among the values, at whose end one is put that is seen for the first time."""
+
+    def __init__(self, values: list[Hashable]) -> None:
+        super().__init__({None: -1})
+        self._values = values
+
+    def __missing__(self, key: Hashable) -> int:
+        code = self[key] = len(self._values)
+        self._values.append(key)
+        return code
+
+
 class CodeBook:
     """Codes of the distinct values of one field, numbered from 0 as they come; null is -1.
 
@@ -72,10 +85,11 @@ class CodeBook:
         self.column = column
         self.attribute = attribute
         self.values: list[Hashable] = []
-        self._code_of: dict[Hashable, int] = {}
+        self._code_of = _Numbers(self.values)
         quasi = column.field.quasi
         counted = column.field.role in PAYLOAD or (quasi is not None and quasi.type is QuasiType.NUMERIC)
         self._signed = pa.types.is_floating(column.arrow_type) and counted
+        self._as_it_is = not (attribute or self._signed or _cuts(column))
         self._objects = CodesOf(lambda value: self.code(read_object(value, column.arrow_type)))
 
     def codes_of_texts(self, cells: Sequence[str | None]) -> np.ndarray:
@@ -86,7 +100,7 @@ class CodeBook:
         """Codes int32 (n,) of an input's column, as the policy was bound to it. O(n), and O(distinct) in Python."""
         raw = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
         values, bad = read_column(self.column, raw, None)
-        codes = self._codes_of(values, partial(coarse_value, column=self.column))
+        codes = self._codes_of(values, coarse=is_coarse(self.column))
         if bad.any():
             places = np.flatnonzero(bad)
             codes[places] = self.code(NO_TYPED_VALUE) if not self.column.from_text else -1
@@ -97,10 +111,10 @@ class CodeBook:
 
     def codes_of_canonical(self, values: pa.Array) -> np.ndarray:
         """Codes int32 (n,) of values of the field's own type."""
-        return self._codes_of(values, lambda value: value)
+        return self._codes_of(values, coarse=False)
 
-    def _codes_of(self, values: pa.Array, published: Callable[[Any], Any]) -> np.ndarray:
-        """published: what becomes of a plain value before it is compared."""
+    def _codes_of(self, values: pa.Array, *, coarse: bool) -> np.ndarray:
+        """coarse: values are put on the field's grid before they are compared."""
         if pa.types.is_floating(values.type):
             # By their bits: a dictionary takes -0.0 for 0.0.
             numbers = np.asarray(values.fill_null(0.0))
@@ -114,11 +128,13 @@ class CodeBook:
         there = np.asarray(values.is_valid())
         used = np.zeros(len(distinct), bool)
         used[place[there]] = True
-        plain = plain_values(distinct)
-        codes = np.array(
-            [self.code(published(value)) if use else -1 for value, use in zip(plain, used, strict=True)],
-            np.int32,
-        )
+        # A dictionary may hold what no row has.
+        plain: Iterable[Any] = compress(plain_values(distinct), used.tolist())
+        if coarse:
+            plain = (coarse_value(value, self.column) for value in plain)
+        codes = np.full(len(distinct), -1, np.int32)
+        number = self._code_of.__getitem__ if self._as_it_is else self.code
+        codes[used] = np.fromiter(map(number, plain), np.int32, int(used.sum()))
         return np.where(there, codes[place], -1).astype(np.int32)
 
     def codes_of_rejected(self, cells: Iterable[tuple[str | None, bool]], count: int) -> np.ndarray:
@@ -134,11 +150,12 @@ class CodeBook:
 
     def codes_of_objects(self, cells: Iterable[Any], count: int) -> np.ndarray:
         """Codes int32 (count,) of values of the field's own type, as releases have them."""
-        if self._signed:
-            # A dict takes -0.0 for 0.0.
-            read = (read_object(value, self.column.arrow_type) for value in cells)
-            return np.fromiter(map(self.code, read), np.int32, count)
-        return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
+        if not self._signed:
+            return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
+        # A dict takes -0.0 for 0.0, so zeros are looked at one by one.
+        objects, kind = self._objects, self.column.arrow_type
+        codes = (objects[value] if value else self.code(read_object(value, kind)) for value in cells)
+        return np.fromiter(codes, np.int32, count)
 
     def canonical(self) -> pa.Array:
         """All values as a column of the field's type, null where one could not be read."""
@@ -157,11 +174,12 @@ class CodeBook:
         if self.attribute and value in (NO_VALUE, NO_VALUE.encode()):
             value = Unreadable(NO_VALUE)
         value = _cut(value, self.column)
-        negative = self._signed and value == 0 and math.copysign(1.0, value) < 0
-        code = self._code_of.setdefault("-0.0" if negative else value, len(self.values))
-        if code == len(self.values):
+        if not (self._signed and value == 0 and math.copysign(1.0, value) < 0):
+            return self._code_of[value]
+        if "-0.0" not in self._code_of:
+            self._code_of["-0.0"] = len(self.values)
             self.values.append(value)
-        return code
+        return self._code_of["-0.0"]
 
 
 def plain_values(array: pa.Array) -> list[Any]:
@@ -265,11 +283,14 @@ def rounded(number: float, kind: pa.DataType) -> float:
         return float(np.float32(number))
 
 
-def _cut(value: Any, column: BoundColumn) -> Any:
+def _cuts(column: BoundColumn) -> bool:
+    """Whether values are cut to the declared domain."""
     quasi = column.field.quasi
-    if quasi is None or quasi.outside is not Outside.CODE or column.domain is None:
-        return value
-    if isinstance(value, Unreadable):
+    return quasi is not None and quasi.outside is Outside.CODE and column.domain is not None
+
+
+def _cut(value: Any, column: BoundColumn) -> Any:
+    if not _cuts(column) or isinstance(value, Unreadable):
         return value
     low, high = domain_ends(column)
     return min(max(value, low), high)

@@ -11,7 +11,8 @@ import pytest
 
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.read.kinds import value_faults
-from kanonflow.pipelines.audit.read.read_input import _no_text, find_input, read_input
+from kanonflow.pipelines.audit.read.read_input import find_input, read_input
+from kanonflow.pipelines.audit.read.text_columns import no_text, text_columns
 from kanonflow.pipelines.audit.read.text_rows import BROKEN, text_rows
 from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
 from kanonflow.pipelines.commands.topic_copies import _copy_json_rows
@@ -146,10 +147,16 @@ def run_reads(path: Path, *form: CsvForm) -> tuple[list[list[str]], int, bool]:
 
 
 def audit_reads(path: Path, form: CsvForm = PLAIN) -> tuple[list[list[str]], int]:
-    """Rows and broken ones."""
-    lines = list(text_rows(path, form))[1:]
-    whole = [line for line in lines if line is not BROKEN and not _no_text(line)]
-    return whole, len(lines) - len(whole)
+    """Rows and broken ones, row by row and column by column."""
+    header, *lines = list(text_rows(path, form))
+    whole = [line for line in lines if line is not BROKEN and not no_text(line)]
+    read = whole, len(lines) - len(whole)
+    chunks = list(text_columns(path, form, header))
+    rows = [
+        list(row) for cells, _ in chunks for row in zip(*(each.to_pylist() for each in cells), strict=True)
+    ]
+    assert (rows, sum(broken for _, broken in chunks)) == read
+    return read
 
 
 @pytest.mark.parametrize("name", CASES)

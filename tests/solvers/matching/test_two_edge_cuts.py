@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.matching.two_edge_cuts import two_edge_cuts, without_two_edge_cuts
+from kanonflow.solvers.matching.two_edge_cuts import tied_edges, two_edge_cuts, without_two_edge_cuts
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
@@ -81,3 +81,11 @@ def test_the_solver_returns_graphs_without_ties(people: int | None) -> None:
     solution.graph.check(individuals)
     assert solution.tied_edges == two_edge_cuts(solution.graph.members).size
     assert solution.tied_edges <= two_edge_cuts(free.graph.members).size // 4
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 12) | st.integers(2**63, 2**64 - 1), max_size=40))
+def test_tied_edges_stand_in_the_order_of_their_labels(labels: list[int]) -> None:
+    """Those of a label that comes again, label by label, each label's by number."""
+    tied = [(label, edge) for edge, label in enumerate(labels) if labels.count(label) > 1]
+    assert tied_edges(np.array(labels, np.uint64)).tolist() == [edge for _, edge in sorted(tied)]

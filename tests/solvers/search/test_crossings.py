@@ -139,6 +139,28 @@ def test_a_mended_graph_is_legal_and_has_fewer_cuts(blocks: int, k: int, seed: i
     np.testing.assert_array_equal(slots.rest, fresh.rest)
 
 
+def test_no_bound_changes_what_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked of everything, without a bound, the crossings are the same ones, place by place."""
+    for seed in range(12):
+        table, members = crossed(8, 3, seed, bool(seed % 2))
+        rows, slots, units = state(table, members)
+        near = everybody_near(units)
+        label = cut_labels(slots.members)
+        tied = tied_edges(label)
+        left_out = np.zeros(slots.members.size, dtype=np.bool_)
+        whole = crossings._hanging_together(slots.members, left_out)
+        left_out[tied] = True
+        piece = crossings._hanging_together(slots.members, left_out)
+        tried = np.ones(len(slots.members), dtype=np.bool_)
+        found = crossings._crossings(rows, slots, units, near, piece, whole, tried)
+        # Where any member may give up any loss, no bound holds anything back.
+        loose = slots._replace(spare=np.full_like(slots.spare, 1e9))
+        plain = crossings._crossings(rows, loose, units, near, piece, whole, tried)
+        assert np.isfinite(found[0]).any()
+        for one, other in zip(found, plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_equal_rows_cross_a_cut_for_nothing() -> None:
     """Two blocks of equal rows that have exchanged one: a crossing by equal rows keeps the loss, parting does not."""
     k = 4

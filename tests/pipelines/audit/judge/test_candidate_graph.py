@@ -196,3 +196,18 @@ def test_rows_group_by_equality(keys: list[tuple[int, int]]) -> None:
     assert [keys[row] for row in first] == distinct
     assert [distinct[group] for group in group_of] == keys
     assert size.tolist() == [keys.count(key) for key in distinct]
+
+
+ENDS = [-(2**63), -(2**62), -1, 0, 1, 2**40, 2**62, 2**63 - 1]
+
+
+@given(st.integers(1, 5), st.lists(st.lists(st.sampled_from(ENDS), min_size=5, max_size=5), max_size=12))
+@settings(deadline=None, derandomize=True)
+def test_rows_of_any_numbers_group_as_tuples_do(columns: int, rows: list[list[int]]) -> None:
+    """Also where columns do not fit into one number together, or one of them spans all numbers."""
+    keys = [tuple(row[:columns]) for row in rows]
+    first, group_of, size = group_rows(np.array(keys, np.int64).reshape(-1, columns))
+    distinct = sorted(set(keys))
+    assert first.tolist() == [keys.index(key) for key in distinct]
+    assert [distinct[group] for group in group_of] == keys
+    assert size.tolist() == [keys.count(key) for key in distinct]
