@@ -24,6 +24,7 @@ from kanonflow.schemas.policy_fields import PAYLOAD, Field, Outside, Quasi, Quas
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 from kanonflow.schemas.promises.promise import Promise
 from kanonflow.schemas.promises.promises import promise_of
+from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.schemas.text_form import CsvForm
 
 __all__ = [
@@ -77,6 +78,7 @@ class Policy:
     people: of ``cohort: lasting``, the name of the file of people known from the start, as the policy says it; None:
     there is none.
     against: of ``cohort: lasting``, the reader who knows more and to whom k people shall be left; None: there is none.
+    publish_member: of ``cohort: lasting``, the column by which every reader links a person's rows; None: there is none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -107,6 +109,7 @@ class Policy:
     split_by: tuple[str, ...] = ()
     people: str | None = None
     against: Against | None = None
+    publish_member: PublishedMember | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
     assess: AssessLimits | None = None
@@ -191,6 +194,12 @@ class Policy:
     def accepts_divided(self) -> bool:
         """Whether people with rows in more than one partition are accepted: a field of ``partition_by`` says it."""
         return any(self.field(name).accept_risk is not None for name in self.partition_by)
+
+    @property
+    def accepted_risks(self) -> dict[str, str]:
+        """Each reason why a risk is accepted, by the field, or the key, that says it."""
+        fields = {field.name: field.accept_risk for field in self.fields if field.accept_risk}
+        return fields | ({} if (own := self.publish_member) is None else {"publish_member": own.accept_risk})
 
     @property
     def ahead_limit_ms(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kanonflow.schemas.against import Against
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
+from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.schemas.text_form import CsvForm
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class PolicyParts(Protocol):
     def people(self) -> str | None: ...
     @property
     def against(self) -> Against | None: ...
+    @property
+    def publish_member(self) -> PublishedMember | None: ...
+    @property
+    def accepts_divided(self) -> bool: ...
     @property
     def csv(self) -> CsvForm | None: ...
     @property

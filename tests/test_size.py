@@ -207,6 +207,7 @@ LINES = {
         (44_625, "an estimate asks each distinct box once"),
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
+        (44_930, "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -238,6 +239,7 @@ LINES = {
         (19_355, "a measure says what it may be of more rows"),
         (19_425, "elements that spread the readers of a feed over Flink's workers"),
         (19_820, "rows go out only if a reader who knows more is left with k people"),
+        (19_890, "a number a person, with its gate"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -276,6 +278,7 @@ LINES = {
         (8_760, "whether event ids are handed on is the policy's to say"),
         (8_790, "clauses to play against readers who know more"),
         (8_810, "drafts begin weeks on Mondays"),
+        (8_950, "publish_member: its rules and words"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -328,6 +331,7 @@ CODE = [
     (64_890, "an estimate asks each distinct box once"),
     (64_925, "places of a scheme that nothing writes to are refused by name"),
     (64_950, "events that two runs of a chain have released are found"),
+    (65_300, "a number a person over an epoch, with its audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -65,12 +65,13 @@ from kanonflow.schemas.policy import Policy
 
 
 class Asked(NamedTuple):
-    """What was asked of an audit: matches that are known, the key of people's digests, and whether who was seen and did
-    not enter went from each run of a chain to the next."""
+    """What was asked of an audit: matches that are known, the key of people's digests, whether who was seen and did
+    not enter went from each run of a chain to the next, and the key of the numbers that releases give people."""
 
     known: int
     people_key: bytes | None
     pooled: bool
+    member_key: bytes | None = None
 
 
 class Run(NamedTuple):
@@ -331,6 +332,7 @@ class Lasting(Rows):
                 sharded.named,
                 None if named is None else named[:, who],
                 sharded.numbers,
+                asked.member_key,
             ),
             findings,
             waiting=evidence.waiting,
@@ -355,6 +357,7 @@ class Lasting(Rows):
                 people_followed=followed.people,
                 counted_loosely=told.loose,
                 left_to=None if against is None or not told.left_enough else against.guaranteed.name,
+                members_told=told.people if told.members else None,
             )
         return figures, told.ground
 

@@ -11,7 +11,16 @@ from typing import Any, ClassVar, NamedTuple
 
 from kanonflow.schemas.policy_parts import PolicyParts
 
-OF_LASTING = ("cohort_size", "intake", "intake_share", "max_outdated", "split_by", "people", "against")
+OF_LASTING = (
+    "cohort_size",
+    "intake",
+    "intake_share",
+    "max_outdated",
+    "split_by",
+    "people",
+    "against",
+    "publish_member",
+)
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (
     "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
@@ -31,7 +40,7 @@ _FOR_ALL = (
 
 def left_out(policy: PolicyParts) -> dict[str, None]:
     """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
-    said = tuple(key for key in OF_LASTING[-3:] if getattr(policy, key))
+    said = tuple(key for key in OF_LASTING[-4:] if getattr(policy, key))
     return dict.fromkeys((*OF_LASTING[:3], *said))
 
 

@@ -52,6 +52,12 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_gro
 from kanonflow.pipelines.audit.lasting.known_items import judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
+from kanonflow.pipelines.audit.lasting.member_numbers import (
+    judge_by_secret,
+    judge_members,
+    judge_numbers_drawn,
+    numbers_of_people,
+)
 from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
 from kanonflow.pipelines.audit.lasting.rosters import judge_frozen_boxes, read_rosters
 from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
@@ -84,7 +90,7 @@ class LastingEvidence:
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
     named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
-    there is no file, or it is not judged. shards: None: the run went by no plan.
+    there is no file, or it is not judged. shards: None: the run went by no plan. member_key: as of ``Asked``.
     """
 
     policy: Policy
@@ -106,6 +112,7 @@ class LastingEvidence:
     named: InputRows | None = None
     named_individual: np.ndarray | None = None
     shards: Numbers | None = None
+    member_key: bytes | None = None
 
     @property
     def tree(self) -> ShardTree:
@@ -117,7 +124,8 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged."""
+    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged. members:
+    each number of a person was worked out again."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -126,6 +134,7 @@ class LastingFigures:
     ground: LastingGround | None = None
     loose: int = 0
     left_enough: bool = False
+    members: bool = False
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -181,6 +190,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     )
     judge_floor(ground, people, _payloads(evidence), findings)
     held = _judge_boxes(ground, findings)
+    if groups.member is not None:
+        judge_numbers_drawn(groups.member, findings)
+        judge_members(ground, groups.member, held, findings)
     if evidence.digest_of_code is None:
         return figures
     rows = replace(evidence.rows, digest=evidence.digest_of_code[evidence.individual])
@@ -220,8 +232,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = replace(ground, person=person)
-    followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
-    left_enough = judge_against(ground, _payloads(evidence), evidence.known_fields, findings, waiting=waiting)
+    payloads, by_secret = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
+    followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
+    left_enough = judge_against(ground, payloads, evidence.known_fields, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(
@@ -231,7 +244,32 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         ground=ground,
         loose=loose,
         left_enough=left_enough,
+        members=by_secret,
     )
+
+
+def _with_members(
+    ground: LastingGround,
+    payloads: Payloads,
+    evidence: LastingEvidence,
+    digest: np.ndarray,
+    findings: Findings,
+) -> tuple[Payloads, bool]:
+    """Payloads with the number of the person beside them, and whether that was judged by the secret. digest: uint64
+    (n,), of each record's person."""
+    epochs = {head.epoch for head in evidence.released.heads} - {None}
+    numbers, key = evidence.released.of_groups.member, evidence.member_key
+    if numbers is None or key is None or len(epochs) != 1:
+        return payloads, False
+    own = numbers_of_people(digest[payloads.record], key, min(map(str, epochs)), evidence.policy.name)
+    judge_by_secret(ground, payloads, own, numbers, findings)
+    _, number = np.unique(np.concatenate([own, numbers]), return_inverse=True)
+    both = np.column_stack([np.concatenate([payloads.number, payloads.of_row]), number.astype(np.int64)])
+    _, place, _ = group_rows(both)
+    records = len(payloads.record)
+    return payloads._replace(
+        number=place[:records].astype(np.int64), of_row=place[records:].astype(np.int64)
+    ), True
 
 
 def _judge_boxes(ground: LastingGround, findings: Findings) -> tuple[np.ndarray, np.ndarray]:
