@@ -207,7 +207,10 @@ LINES = {
         (44_625, "an estimate asks each distinct box once"),
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
-        (44_930, "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret"),
+        (
+            44_930,
+            "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),

@@ -37,6 +37,7 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.lasting.member_numbers import NumbersKey, partition_labels
 from kanonflow.pipelines.audit.lasting.shard_plan import read_plan
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
@@ -332,7 +333,7 @@ class Lasting(Rows):
                 sharded.named,
                 None if named is None else named[:, who],
                 sharded.numbers,
-                asked.member_key,
+                self._numbers_key(evidence, everybody, partition, asked),
             ),
             findings,
             waiting=evidence.waiting,
@@ -360,6 +361,17 @@ class Lasting(Rows):
                 members_told=told.people if told.members else None,
             )
         return figures, told.ground
+
+    def _numbers_key(
+        self, evidence: Evidence, records: np.ndarray, partition: np.ndarray, asked: Asked
+    ) -> NumbersKey | None:
+        """What gives people the numbers that are published, of all records of the input; None: nothing does."""
+        if asked.member_key is None or self.policy.publish_member is None:
+            return None
+        names = list(self.policy.partition_by)
+        books = [evidence.books[evidence.place_of(name)] for name in names]
+        labels = partition_labels(self.policy.name, evidence.columns(records, names), books, partition)
+        return NumbersKey(asked.member_key, labels, partition)
 
     def _named(self, evidence: Evidence, named: np.ndarray, partition: np.ndarray) -> InputRows:
         """One row for each person whom the file of people names, long before all others."""

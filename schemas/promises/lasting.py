@@ -10,7 +10,7 @@ from kanonflow.schemas.policy_fields import PAYLOAD, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
-from kanonflow.schemas.published_member import PublishedMember, rules_of_member
+from kanonflow.schemas.published_member import rules_of_member
 from kanonflow.schemas.readers import KnownWindows, Reader
 
 LARGEST_COHORT = 255
@@ -128,7 +128,9 @@ class Lasting(Promise):
             parts = (*policy.partition_by, *policy.split_by)
             yield from rules_of_against(policy.against, policy.k, policy.cohort_size, payload, parts)
         if policy.publish_member is not None:
-            yield from _rules_of_member(policy, policy.publish_member, self.group_columns)
+            names = [field.name for field in policy.fields]
+            reserved = (*RESERVED, *self.group_columns)
+            yield from rules_of_member(policy.publish_member, names, reserved, policy.against)
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:
         """As of ``Promise``."""
@@ -263,18 +265,6 @@ def _rules_of_fields(policy: PolicyParts) -> Iterator[str]:
                     f"fields.{field.name}.{key}: cohort: lasting would have to count it over all releases of a person, "
                     f"which comes with a later version; leave it out, {_OTHERWISE}"
                 )
-
-
-def _rules_of_member(
-    policy: PolicyParts, member: PublishedMember, group_columns: tuple[str, ...]
-) -> Iterator[str]:
-    names = [field.name for field in policy.fields]
-    yield from rules_of_member(member, names, (*RESERVED, *group_columns), policy.against)
-    if policy.accepts_divided:
-        yield (
-            "publish_member: a field of partition_by accepts that people are in two cohorts, and by the number all"
-            " readers find them in both; partition by what a person keeps, say split_by, or leave one of them out"
-        )
 
 
 def _whole(number: object) -> TypeGuard[int]:

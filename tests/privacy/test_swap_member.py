@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.lasting.member_numbers import numbers_of_people
+from kanonflow.pipelines.audit.lasting.member_numbers import NumbersKey, numbers_of_people
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.transforms.publishing.publish import published_order
 from kanonflow.transforms.release.cohorts import person_digests
@@ -58,10 +58,12 @@ def with_member(feed: TrailFeed) -> TrailFeed:
 
 def numbers_in(feed: TrailFeed) -> Numbers:
     """The number of each person, by name."""
-    names = [person.name for person in feed.people]
-    digests = person_digests(names, people_key(SECRET))
-    numbers = member_numbers(SECRET, EPOCH, feed.policy.name, digests).to_pylist()
-    return dict(zip(names, numbers, strict=True))
+    found: Numbers = {}
+    for person in feed.people:
+        values = [person.town if name == "town" else None for name in feed.policy.partition_by]
+        digest = person_digests([person.name], people_key(SECRET))
+        (found[person.name],) = member_numbers(SECRET, EPOCH, feed.policy.name, values, digest).to_pylist()
+    return found
 
 
 def renamed(course: Course, changes: Mapping[int, int]) -> Course:
@@ -187,33 +189,35 @@ def test_numbers_are_as_good_as_drawn() -> None:
     """Each bit of them is one as often as not, also where people's digests follow each other; none comes twice."""
     digests = np.arange(20_000, dtype=np.uint64)
     numbers = np.array(
-        [int(each, 16) for each in member_numbers(SECRET, EPOCH, "test", digests).to_pylist()], np.uint64
+        [int(each, 16) for each in member_numbers(SECRET, EPOCH, "test", (), digests).to_pylist()], np.uint64
     )
     bits = np.unpackbits(numbers.view(np.uint8)).reshape(-1, 64).mean(axis=0)
     assert np.abs(bits - 0.5).max() < 5 * 0.5 / np.sqrt(len(numbers))
     assert len(np.unique(numbers)) == len(numbers)
 
 
-def test_each_epoch_policy_and_secret_has_numbers_of_its_own() -> None:
+def test_each_epoch_policy_partition_and_secret_has_numbers_of_its_own() -> None:
     """And a rotated secret those of the one before it."""
     digests = np.arange(50, dtype=np.uint64)
-    own = member_numbers(SECRET, EPOCH, "test", digests).to_pylist()
+    own = member_numbers(SECRET, EPOCH, "test", (), digests).to_pylist()
     others = [
-        member_numbers(SECRET, EPOCH + 1, "test", digests),
-        member_numbers(SECRET, EPOCH, "another", digests),
-        member_numbers(Secret(bytes(range(100, 132))), EPOCH, "test", digests),
+        member_numbers(SECRET, EPOCH + 1, "test", (), digests),
+        member_numbers(SECRET, EPOCH, "another", (), digests),
+        member_numbers(Secret(bytes(range(100, 132))), EPOCH, "test", (), digests),
+        member_numbers(SECRET, EPOCH, "test", ("Bonn",), digests),
+        member_numbers(SECRET, EPOCH, "test", (None,), digests),
     ]
     for other in others:
         assert not set(own) & set(other.to_pylist())
     rotated = Secret(bytes(range(100, 132))).after([SECRET], 2)
-    assert member_numbers(rotated, EPOCH, "test", digests).to_pylist() == own
+    assert member_numbers(rotated, EPOCH, "test", (), digests).to_pylist() == own
 
 
 def test_a_number_tells_nothing_of_the_digest_under_which_somebody_is_known() -> None:
     """Its key is one of its own."""
     assert member_key(SECRET) != people_key(SECRET)
     digests = person_digests([f"p{number}" for number in range(200)], people_key(SECRET))
-    numbers = set(member_numbers(SECRET, EPOCH, "test", digests).to_pylist())
+    numbers = set(member_numbers(SECRET, EPOCH, "test", (), digests).to_pylist())
     assert not numbers & {f"{int(each):016x}" for each in digests}
     assert not numbers & {int(each).to_bytes(8, "little").hex() for each in digests}
 
@@ -221,5 +225,9 @@ def test_a_number_tells_nothing_of_the_digest_under_which_somebody_is_known() ->
 def test_the_audit_works_out_the_same_numbers() -> None:
     """By code of its own."""
     digests = person_digests([f"p{number}" for number in range(200)], people_key(SECRET))
-    own = numbers_of_people(digests, member_key(SECRET), f"{EPOCH:016x}", "test")
-    assert [f"{int(each):016x}" for each in own] == member_numbers(SECRET, EPOCH, "test", digests).to_pylist()
+    label = np.arange(200) % 3
+    key = NumbersKey(member_key(SECRET), ['["test"]', '["test", "Bonn"]', '["test", null]'], label)
+    own = numbers_of_people(key, digests, f"{EPOCH:016x}")
+    for place, values in enumerate([(), ("Bonn",), (None,)]):
+        theirs = member_numbers(SECRET, EPOCH, "test", values, digests[label == place]).to_pylist()
+        assert [f"{int(each):016x}" for each in own[label == place]] == theirs

@@ -103,11 +103,6 @@ REFUSED = {
         {"against": {"known_windows": {"count": 2}}},
         "publish_member: beside against.known_windows without drop",
     ),
-    "people in two cohorts": (
-        SAID,
-        {"partition_by": ["town"], "fields": {"town": {"role": "insensitive", "accept_risk": "few"}}},
-        "publish_member: a field of partition_by accepts that people are in two cohorts",
-    ),
 }
 
 

@@ -39,6 +39,7 @@ from kanonflow.transforms.roster.items_out import ItemsOut
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
 from kanonflow.transforms.rows.elements import Release
+from kanonflow.transforms.rows.split import partition_codes
 from kanonflow.transforms.secret.member_numbers import member_numbers
 from kanonflow.transforms.secret.seeds import Keystream, array_digest, class_ids_key
 
@@ -136,10 +137,9 @@ def _members(due: Due, admitted: Entered) -> pa.Array | None:
     """The number of each row's person, where the policy publishes it: made when all is decided, and of nothing else."""
     if due.policy.publish_member is None:
         return None
-    epoch = admitted.out.roster.head.epoch
-    return member_numbers(due.secret, epoch, due.policy.name, admitted.digests).take(
-        pa.array(admitted.person)
-    )
+    _, (values,) = partition_codes(admitted.rows, due.policy.partition_by)
+    epoch, name = admitted.out.roster.head.epoch, due.policy.name
+    return member_numbers(due.secret, epoch, name, values, admitted.digests).take(pa.array(admitted.person))
 
 
 def _begins_the_next(due: Due) -> bool:

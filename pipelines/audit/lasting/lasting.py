@@ -53,6 +53,7 @@ from kanonflow.pipelines.audit.lasting.known_items import judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
 from kanonflow.pipelines.audit.lasting.member_numbers import (
+    NumbersKey,
     judge_by_secret,
     judge_members,
     judge_numbers_drawn,
@@ -90,7 +91,8 @@ class LastingEvidence:
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
     named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
-    there is no file, or it is not judged. shards: None: the run went by no plan. member_key: as of ``Asked``.
+    there is no file, or it is not judged. shards: None: the run went by no plan. numbers_key: None: it was not given, or
+    numbers of people are not published.
     """
 
     policy: Policy
@@ -112,7 +114,7 @@ class LastingEvidence:
     named: InputRows | None = None
     named_individual: np.ndarray | None = None
     shards: Numbers | None = None
-    member_key: bytes | None = None
+    numbers_key: NumbersKey | None = None
 
     @property
     def tree(self) -> ShardTree:
@@ -258,10 +260,11 @@ def _with_members(
     """Payloads with the number of the person beside them, and whether that was judged by the secret. digest: uint64
     (n,), of each record's person."""
     epochs = {head.epoch for head in evidence.released.heads} - {None}
-    numbers, key = evidence.released.of_groups.member, evidence.member_key
+    numbers, key = evidence.released.of_groups.member, evidence.numbers_key
     if numbers is None or key is None or len(epochs) != 1:
         return payloads, False
-    own = numbers_of_people(digest[payloads.record], key, min(map(str, epochs)), evidence.policy.name)
+    key = key._replace(label=key.label[payloads.record])
+    own = numbers_of_people(key, digest[payloads.record], min(map(str, epochs)))
     judge_by_secret(ground, payloads, own, numbers, findings)
     _, number = np.unique(np.concatenate([own, numbers]), return_inverse=True)
     both = np.column_stack([np.concatenate([payloads.number, payloads.of_row]), number.astype(np.int64)])

@@ -8,13 +8,17 @@
 Without the secret two people of a cohort may have exchanged their numbers: that is what the numbers hide. With it the
 number is a part of what a row is known by, so groups are followed by it (``lasting.py``).
 
-A number is the first 8 bytes of BLAKE2b over the epoch (8 bytes), the person's digest (8 bytes, little-endian) and the
-policy's name, keyed by HKDF-SHA256(first secret, ("kanonflow", "member")). The key is given.
+A number is the first 8 bytes of BLAKE2b over the epoch (8 bytes), the person's digest (8 bytes, little-endian) and JSON
+of the policy's name and the partition's values, keyed by HKDF-SHA256(first secret, ("kanonflow", "member")). The key is
+given.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,22 +27,49 @@ from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payl
 from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import release_ids
+from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.schemas.text_values import render_text
 
 _SMALL = 1 << 20
 _FEWEST_BITS = 40
 
 
-def numbers_of_people(digests: np.ndarray, key: bytes, epoch: str, policy: str) -> np.ndarray:
+class NumbersKey(NamedTuple):
+    """What gives the numbers. labels: of partitions, each as JSON of the policy's name and its values; label: int (n,),
+    that of each record."""
+
+    key: bytes
+    labels: Sequence[str]
+    label: np.ndarray
+
+
+def partition_labels(
+    policy: str, codes: np.ndarray, books: Sequence[CodeBook], partition: np.ndarray
+) -> list[str]:
+    """The label of each partition. codes: int32 (n, f), of its fields, whose books these are; partition: int (n,)."""
+    texts = [[*render_text(book.canonical()).to_pylist(), None] for book in books]
+    _, first = np.unique(partition, return_index=True)
+    return [
+        json.dumps([policy, *(own[code] for own, code in zip(texts, row, strict=True))])
+        for row in codes[first].tolist()
+    ]
+
+
+def numbers_of_people(given: NumbersKey, digests: np.ndarray, epoch: str) -> np.ndarray:
     """The numbers that the key gives people, uint64 (n,). digests: uint64 (n,). O(people) but for sorting."""
+    stride = len(given.labels)
     people, place = np.unique(digests, return_inverse=True)
-    own = bytes.fromhex(epoch)
+    pairs, of_row = np.unique(place * stride + given.label, return_inverse=True)
+    own, labels = bytes.fromhex(epoch), [label.encode() for label in given.labels]
     numbers = [
         hashlib.blake2b(
-            own + int(each).to_bytes(8, "little") + policy.encode(), digest_size=8, key=key
+            own + int(people[pair // stride]).to_bytes(8, "little") + labels[pair % stride],
+            digest_size=8,
+            key=given.key,
         ).digest()
-        for each in people
+        for pair in pairs.tolist()
     ]
-    return np.array([int.from_bytes(each, "big") for each in numbers], np.uint64)[place]
+    return np.array([int.from_bytes(each, "big") for each in numbers], np.uint64)[of_row]
 
 
 def judge_numbers_drawn(numbers: np.ndarray, findings: Findings) -> None:

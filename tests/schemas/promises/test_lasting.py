@@ -150,7 +150,6 @@ REFUSED = {
         "cohort: window",
     ),
     "renew": (lasting(renew="26w"), "renew: comes with a later version", "leave it out"),
-    "publish_member": (lasting(publish_member=False), "publish_member: comes with a later", "leave it out"),
     "people without cohorts that last": (
         feed(cohort="window", people="customers.csv"),
         "people: belongs to cohort: lasting",
