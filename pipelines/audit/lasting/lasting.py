@@ -91,8 +91,8 @@ class LastingEvidence:
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
     named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
-    there is no file, or it is not judged. shards: None: the run went by no plan. numbers_key: None: it was not given, or
-    numbers of people are not published.
+    there is no file, or it is not judged. shards: None: the run went by no plan. numbers_key: None: it was not given,
+    or numbers of people are not published.
     """
 
     policy: Policy

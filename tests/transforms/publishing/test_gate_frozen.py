@@ -206,7 +206,7 @@ def test_a_person_has_one_number_and_nobody_elses(numbers: str) -> None:
     if numbers == "1231":
         check_frozen_release(*made)
         return
-    with pytest.raises(GateError, match="field member: it has . numbers for 3 people, or one has another's"):
+    with pytest.raises(GateError, match=r"field member: it has . numbers for 3 people, or one has another's"):
         check_frozen_release(*made)
 
 
