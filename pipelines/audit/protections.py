@@ -358,7 +358,7 @@ class Lasting(Rows):
                 people_followed=followed.people,
                 counted_loosely=told.loose,
                 left_to=None if against is None or not told.left_enough else against.guaranteed.name,
-                members_told=told.people if told.members else None,
+                members_told=told.members,
             )
         return figures, told.ground
 

@@ -127,7 +127,7 @@ class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
     given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged. members:
-    each number of a person was worked out again."""
+    people whose number was worked out again; None: none was."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -136,7 +136,7 @@ class LastingFigures:
     ground: LastingGround | None = None
     loose: int = 0
     left_enough: bool = False
-    members: bool = False
+    members: int | None = None
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -234,7 +234,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = replace(ground, person=person)
-    payloads, by_secret = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
+    payloads, people_told = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
     followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
     left_enough = judge_against(ground, payloads, evidence.known_fields, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
@@ -246,7 +246,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         ground=ground,
         loose=loose,
         left_enough=left_enough,
-        members=by_secret,
+        members=people_told,
     )
 
 
@@ -256,23 +256,21 @@ def _with_members(
     evidence: LastingEvidence,
     digest: np.ndarray,
     findings: Findings,
-) -> tuple[Payloads, bool]:
-    """Payloads with the number of the person beside them, and whether that was judged by the secret. digest: uint64
-    (n,), of each record's person."""
+) -> tuple[Payloads, int | None]:
+    """Payloads with the number of the person beside them, and of how many people numbers were judged by the secret;
+    None: they were not. digest: uint64 (n,), of each record's person."""
     epochs = {head.epoch for head in evidence.released.heads} - {None}
     numbers, key = evidence.released.of_groups.member, evidence.numbers_key
     if numbers is None or key is None or len(epochs) != 1:
-        return payloads, False
+        return payloads, None
     key = key._replace(label=key.label[payloads.record])
     own = numbers_of_people(key, digest[payloads.record], min(map(str, epochs)))
     judge_by_secret(ground, payloads, own, numbers, findings)
     _, number = np.unique(np.concatenate([own, numbers]), return_inverse=True)
     both = np.column_stack([np.concatenate([payloads.number, payloads.of_row]), number.astype(np.int64)])
     _, place, _ = group_rows(both)
-    records = len(payloads.record)
-    return payloads._replace(
-        number=place[:records].astype(np.int64), of_row=place[records:].astype(np.int64)
-    ), True
+    own_place, row_place = np.split(place.astype(np.int64), [len(payloads.record)])
+    return payloads._replace(number=own_place, of_row=row_place), len(np.unique(numbers))
 
 
 def _judge_boxes(ground: LastingGround, findings: Findings) -> tuple[np.ndarray, np.ndarray]:
