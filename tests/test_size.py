@@ -208,7 +208,7 @@ LINES = {
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
         (
-            44_930,
+            44_970,
             "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret",
         ),
     ],
@@ -242,7 +242,7 @@ LINES = {
         (19_355, "a measure says what it may be of more rows"),
         (19_425, "elements that spread the readers of a feed over Flink's workers"),
         (19_820, "rows go out only if a reader who knows more is left with k people"),
-        (19_890, "a number a person, with its gate"),
+        (19_900, "a number a person, with its gate"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),

@@ -55,17 +55,17 @@ def partition_labels(
     ]
 
 
-def numbers_of_people(given: NumbersKey, digests: np.ndarray, epoch: str) -> np.ndarray:
+def numbers_of_people(of: NumbersKey, digests: np.ndarray, epoch: str) -> np.ndarray:
     """The numbers that the key gives people, uint64 (n,). digests: uint64 (n,). O(people) but for sorting."""
-    stride = len(given.labels)
+    stride = len(of.labels)
     people, place = np.unique(digests, return_inverse=True)
-    pairs, of_row = np.unique(place * stride + given.label, return_inverse=True)
-    own, labels = bytes.fromhex(epoch), [label.encode() for label in given.labels]
+    pairs, of_row = np.unique(place * stride + of.label, return_inverse=True)
+    own, labels = bytes.fromhex(epoch), [label.encode() for label in of.labels]
     numbers = [
         hashlib.blake2b(
             own + int(people[pair // stride]).to_bytes(8, "little") + labels[pair % stride],
             digest_size=8,
-            key=given.key,
+            key=of.key,
         ).digest()
         for pair in pairs.tolist()
     ]
