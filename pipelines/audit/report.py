@@ -79,7 +79,7 @@ class AuditFigures:
     people_followed: int | None = _figure("people all of whose rows are", None)
     counted_loosely: int | None = _figure("releases of n to m people", None)
     left_to: str | None = _figure("people left to who also knows", None)
-    members_told: int | None = _figure("people whose member number was told", None)
+    members_told: int | None = _figure("people told by their number", None)
     shards: int | None = _figure("shards of the plan", None)
     people_unplaced: int | None = _figure("people held against no plan", None)
     seconds_reading: float = _figure("seconds reading", 0.0)
