@@ -397,13 +397,14 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
     from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
-    from kanonflow.transforms.secret.seeds import people_key
+    from kanonflow.transforms.secret.seeds import member_key, people_key
 
     source = secret_source(*given) if there else secret_source(str(own))
     assert source is not None
     replaced = [each.resolve() for each in previous_sources(arguments.previous_secrets)]
     secret = secret_of_run(output, source.resolve(), replaced)
-    checks: dict[str, Any] = {"people_key": people_key(secret)} if epochs else {}
+    keys = {"people_key": people_key(secret), "member_key": member_key(secret)}
+    checks: dict[str, Any] = keys if epochs else {}
     return checks | (
         {"recipe": recipe_check(secret, str(output))} if there and arguments.matching_records else {}
     )

@@ -1,7 +1,7 @@
 (* The two together: the premise of Promise.v holds of the step of Step.v, so the promise does. *)
 From mathcomp Require Import ssreflect ssrfun ssrbool eqtype ssrnat seq choice fintype finfun bigop finset fingroup perm.
 From mathcomp Require Import ssralg ssrnum rat.
-From kanonflow Require Import Promise Step.
+From kanonflow Require Import Promise Numbers Step.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -171,6 +171,16 @@ rewrite -(one_in_fitting ex published_swap sw app pc (undup_uniq shown) _ _ fb) 
 by rewrite count_by_value.
 Qed.
 
+(* Where each person has a number on all its rows, drawn among the people of a cohort: whatever stands on the rows of a
+   number, it is that of each of them with the same probability. *)
+Theorem promise_numbered (prior : world -> rat) seen x p q :
+  (forall s w, within (members c) s -> prior (moved s w) = prior w) -> p \in members c -> q \in members c ->
+  weight_of prior published bundle_of (members c) seen x p = weight_of prior published bundle_of (members c) seen x q.
+Proof.
+move=> ex; apply: (number_of_anybody ex published_swap) => s w r ws /possible[same _].
+by have [_ ->] := mirrored ws same.
+Qed.
+
 Theorem at_least_k p : founds_enough cohort_size found -> p \in members c -> (cohort_size <= #|members c|)%N.
 Proof.
 move=> enough; rewrite inE => /eqP fp.
@@ -184,4 +194,5 @@ End Release.
 Print Assumptions promise.
 Print Assumptions promise_less_known.
 Print Assumptions promise_fitting.
+Print Assumptions promise_numbered.
 Print Assumptions at_least_k.

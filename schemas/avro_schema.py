@@ -16,6 +16,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.payload_grids import grid_property
 from kanonflow.schemas.printable import spellable
+from kanonflow.schemas.published_member import PUBLISHED
 
 PROPERTY = "kanonflow"
 RELEASE_DOC = (
@@ -106,7 +107,8 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     class_id (long), an opaque number of the rows that share a box, new in every release; the quasi-identifiers
     in the policy's order, numeric and date as struct<min, max, nulls>, categorical as list of values (a null
     among them is a null element), hierarchy as the label of a node (null: all values are null; the root's label stands
-    for nulls too); then the payload as ``bound.payload`` orders it, in its own types.
+    for nulls too); then the payload as ``bound.payload`` orders it, in its own types; last, with ``publish_member``,
+    the number of the row's person, 16 hex digits: as a whole number readers of JSON would lose its last digits.
     """
     windowless = bound.policy.time is None
     numbered = [pa.field(name, pa.int64(), nullable=False) for name in bound.policy.promise.group_columns]
@@ -118,6 +120,8 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     ]
     fields += [_generalized(column) for column in bound.quasis]
     fields += [pa.field(column.published_name, column.arrow_type) for column in bound.payload]
+    if (member := bound.policy.publish_member) is not None:
+        fields.append(pa.field(member.name, pa.string(), nullable=False))
     return pa.schema(fields)
 
 
@@ -135,6 +139,9 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
     }
     if bound.policy.against is not None:
         schema[PROPERTY]["against"] = bound.policy.against.in_a_line(bound.policy.k)
+    if bound.policy.publish_member is not None:
+        schema[PROPERTY]["publish_member"] = bound.policy.publish_member.words
+        schema["fields"][-1][PROPERTY] = {"role": "member", "published": PUBLISHED}
     if bound.policy.promise.epochs and epoch is not None:
         schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}

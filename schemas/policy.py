@@ -24,6 +24,7 @@ from kanonflow.schemas.policy_fields import PAYLOAD, Field, Outside, Quasi, Quas
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 from kanonflow.schemas.promises.promise import Promise
 from kanonflow.schemas.promises.promises import promise_of
+from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.schemas.renew import Renew
 from kanonflow.schemas.text_form import CsvForm
 
@@ -79,6 +80,7 @@ class Policy:
     there is none.
     against: of ``cohort: lasting``, the reader who knows more and to whom k people shall be left; None: there is none.
     renew: of ``cohort: lasting``, how a run begins a new epoch of the people of the one before; None: none does.
+    publish_member: of ``cohort: lasting``, the column by which every reader links a person's rows; None: there is none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -110,6 +112,7 @@ class Policy:
     people: str | None = None
     against: Against | None = None
     renew: Renew | None = None
+    publish_member: PublishedMember | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
     assess: AssessLimits | None = None
@@ -194,6 +197,12 @@ class Policy:
     def accepts_divided(self) -> bool:
         """Whether people with rows in more than one partition are accepted: a field of ``partition_by`` says it."""
         return any(self.field(name).accept_risk is not None for name in self.partition_by)
+
+    @property
+    def accepted_risks(self) -> dict[str, str]:
+        """Each reason why a risk is accepted, by the field, or the key, that says it."""
+        fields = {field.name: field.accept_risk for field in self.fields if field.accept_risk}
+        return fields | ({} if (own := self.publish_member) is None else {"publish_member": own.accept_risk})
 
     @property
     def ahead_limit_ms(self) -> int:

@@ -45,6 +45,7 @@ from kanonflow.schemas.policy_fields import (
     Role,
 )
 from kanonflow.schemas.prefix_tree import PrefixOf
+from kanonflow.schemas.published_member import NAME, published_member
 from kanonflow.schemas.renew import MIN_PEERS, Renew, RenewedCohorts
 from kanonflow.schemas.text_form import Fold, csv_form
 
@@ -71,7 +72,6 @@ NO_SLIDING = (
     "together; use fixed windows (window: 1d)"
 )
 LATER = {
-    "publish_member": "a column of cohort: lasting by which analysts follow a person",
     "max_share": "a limit on one person's share of a box's rows",
 }
 """Keys that this version refuses by name, and what each will be."""
@@ -501,6 +501,24 @@ RENEW = (
     ),
 )
 
+_MEMBER = (
+    Key(
+        "name",
+        Text("column name"),
+        "Of that column. No field has it.",
+        "name",
+        default=NAME,
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "accept_risk",
+        Reason("every reader may link the rows of a person"),
+        "Why every reader may link the rows of a person.",
+        "accept_risk",
+        missing="missing; say why every reader may link the rows of a person",
+    ),
+)
+
 OF_LASTING = (
     Key(
         "cohort_size",
@@ -562,6 +580,14 @@ OF_LASTING = (
         "Of cohort: lasting, how a run with --renew begins a new epoch of the people whom the run before knows.",
         "renew",
         default_told="no run renews",
+    ),
+    Key(
+        "publish_member",
+        Group(_MEMBER, published_member, example="{name: member, accept_risk: analysts follow customers}"),
+        "Of cohort: lasting, a column with one number a person, the same on all of its rows of the epoch. Every reader"
+        " then links.",
+        "publish_member",
+        default_told="no such column",
     ),
 )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kanonflow.schemas.against import Against
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
+from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.schemas.renew import Renew
 from kanonflow.schemas.text_form import CsvForm
 
@@ -61,6 +62,8 @@ class PolicyParts(Protocol):
     def against(self) -> Against | None: ...
     @property
     def renew(self) -> Renew | None: ...
+    @property
+    def publish_member(self) -> PublishedMember | None: ...
     @property
     def csv(self) -> CsvForm | None: ...
     @property

@@ -14,10 +14,11 @@ import pytest
 from tests.modelled_worlds import Product, Rules, differences, modelled, tools
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("Promise", "Items", "Step", "Release", "Extract")
+PARTS = ("Promise", "Items", "Numbers", "Step", "Release", "Extract")
 THEOREMS = {
     "Items": ("left_with_enough", "fits_moved"),
-    "Release": ("promise", "promise_less_known", "promise_fitting", "at_least_k"),
+    "Numbers": ("one_in_k_numbered", "number_of_anybody"),
+    "Release": ("promise", "promise_less_known", "promise_fitting", "promise_numbered", "at_least_k"),
 }
 
 pytestmark = pytest.mark.thorough

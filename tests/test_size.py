@@ -208,6 +208,10 @@ LINES = {
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
         (44_980, "the audit cuts CSV into columns, held to its reading by rows"),
+        (
+            44_970,
+            "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -239,6 +243,7 @@ LINES = {
         (19_355, "a measure says what it may be of more rows"),
         (19_425, "elements that spread the readers of a feed over Flink's workers"),
         (19_820, "rows go out only if a reader who knows more is left with k people"),
+        (19_900, "a number a person, with its gate"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -278,6 +283,7 @@ LINES = {
         (8_760, "whether event ids are handed on is the policy's to say"),
         (8_790, "clauses to play against readers who know more"),
         (8_810, "drafts begin weeks on Mondays"),
+        (8_950, "publish_member: its rules and words"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -331,6 +337,7 @@ CODE = [
     (64_925, "places of a scheme that nothing writes to are refused by name"),
     (64_950, "events that two runs of a chain have released are found"),
     (65_155, "the audit cuts CSV into columns; mending asks no unit twice"),
+    (65_300, "a number a person over an epoch, with its audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -37,6 +37,7 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.lasting.member_numbers import NumbersKey, partition_labels
 from kanonflow.pipelines.audit.lasting.shard_plan import read_plan
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
@@ -65,12 +66,13 @@ from kanonflow.schemas.policy import Policy
 
 
 class Asked(NamedTuple):
-    """What was asked of an audit: matches that are known, the key of people's digests, and whether who was seen and did
-    not enter went from each run of a chain to the next."""
+    """What was asked of an audit: matches that are known, the key of people's digests, whether who was seen and did
+    not enter went from each run of a chain to the next, and the key of the numbers that releases give people."""
 
     known: int
     people_key: bytes | None
     pooled: bool
+    member_key: bytes | None = None
 
 
 class Run(NamedTuple):
@@ -331,6 +333,7 @@ class Lasting(Rows):
                 sharded.named,
                 None if named is None else named[:, who],
                 sharded.numbers,
+                self._numbers_key(evidence, everybody, partition, asked),
             ),
             findings,
             waiting=evidence.waiting,
@@ -355,8 +358,20 @@ class Lasting(Rows):
                 people_followed=followed.people,
                 counted_loosely=told.loose,
                 left_to=None if against is None or not told.left_enough else against.guaranteed.name,
+                members_told=told.members,
             )
         return figures, told.ground
+
+    def _numbers_key(
+        self, evidence: Evidence, records: np.ndarray, partition: np.ndarray, asked: Asked
+    ) -> NumbersKey | None:
+        """What gives people the numbers that are published, of all records of the input; None: nothing does."""
+        if asked.member_key is None or self.policy.publish_member is None:
+            return None
+        names = list(self.policy.partition_by)
+        books = [evidence.books[evidence.place_of(name)] for name in names]
+        labels = partition_labels(self.policy.name, evidence.columns(records, names), books, partition)
+        return NumbersKey(asked.member_key, labels, partition)
 
     def _named(self, evidence: Evidence, named: np.ndarray, partition: np.ndarray) -> InputRows:
         """One row for each person whom the file of people names, long before all others."""

@@ -22,6 +22,7 @@ class Seen:
     foreign: entries of its directory that no run makes. runs: of a chain, that were judged as one.
     elsewhere: other versions of pyarrow, which wrote releases. expected: a file of people was held against it.
     left_to: the reader of ``against`` who was judged, in words; None: there is none, or he was not.
+    members: whether numbers of people (``publish_member``) were worked out again; None: the policy publishes none.
     shards: of a plan, None: the run went by none; unplaced: people in these who are held against no plan, None: all.
     """
 
@@ -42,6 +43,7 @@ class Seen:
     left_to: str | None = None
     shards: int | None = None
     unplaced: int | None = None
+    members: bool | None = None
 
     @property
     def recorded(self) -> bool:
@@ -74,6 +76,8 @@ def of_cohorts(seen: Seen) -> Iterator[str]:
         )
     if seen.left_to is not None:
         yield f"rows that are out leave k people to who also knows {seen.left_to}: all sets of these were tried"
+    if seen.members:
+        yield "each row has the member number that the secret gives the person of a row with its payload"
     yield "newcomers entered when as many waited as the policy asks for, or when one had to leave"
     if seen.bounded and not seen.waiting:
         yield "nobody who had been seen was left out of an intake, and none that was due was put off"
@@ -99,6 +103,11 @@ def of_cohorts_unchecked(seen: Seen) -> Iterator[tuple[str, str]]:
             f"people, box and window of {seen.unfollowed} groups",
             "more than one set of whole cohorts may have their rows, or a failure stands above; matching records "
             "(--matching-records) tell which",
+        )
+    if seen.members is False:
+        yield (
+            "whose member number each is",
+            "no secret given (--secret-file); k of them in each box, and boxes of one cohort for each, were checked",
         )
     if seen.cohorts and seen.shards is not None:
         yield from _of_shards(seen)

@@ -194,8 +194,7 @@ def _notes(policy: Policy) -> list[str]:
             f"solver: {policy.solver.method}. Every field of a release stands at one level of its hierarchy; at most"
             f" {policy.solver.suppression:.3g} of a window's rows are rejected (suppressed) so that it can be lower."
         )
-    accepted = [field for field in policy.payload if field.accept_risk is not None]
-    notes += [f"Accepted risk of {field.name}: {field.accept_risk}" for field in accepted]
+    notes += [f"Accepted risk of {name}: {reason}" for name, reason in policy.accepted_risks.items()]
     notes += renamed_note(policy)
     if policy.event_id is None:
         notes.append(

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """solved: None: nothing was. recommendations: the most pressing first."""
+    """solved: None: nothing was. recommendations: the most pressing first. links: that every reader does, in words; "":
+    nobody is given a column to link by."""
 
     plain: PlainStatistics
     solved: Solved | None
     recommendations: tuple[Recommendation, ...]
+    links: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -43,6 +45,7 @@ class Explanation:
             "solved": None if self.solved is None else self.solved.to_json(),
             "recommendations": [each.to_json() for each in self.recommendations],
             "sentences": list(self.sentences),
+            "links": self.links,
         }
 
     def render(self) -> str:
@@ -74,4 +77,6 @@ def explain(
         from kanonflow.pipelines.explain.solved import solve_variants
 
         solved = solve_variants(rows, bound, follows, expected=expected, tell=tell)
-    return Explanation(plain, solved, recommendations(plain, solved, bound))
+    member = bound.policy.publish_member
+    advice = recommendations(plain, solved, bound)
+    return Explanation(plain, solved, advice, "" if member is None else member.words)

@@ -56,6 +56,8 @@ def _sections(found: Explanation, *, drawn: bool) -> list[Section]:
 
 
 def _to_do(found: Explanation, *, table: bool) -> Iterator[Block]:
+    if found.links:
+        yield Paragraph(found.links)
     yield Items(found.sentences) if found.sentences else Paragraph("Nothing stands out.")
     if found.recommendations and table:
         yield Table(

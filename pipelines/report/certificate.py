@@ -8,7 +8,7 @@ from kanonflow.pipelines.pages.pages import Block, Page, Paragraph, Section
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
 from kanonflow.pipelines.report.public_facts import PublicFacts
 from kanonflow.pipelines.report.steps import Record, added, in_order, steps, still_waiting
-from kanonflow.pipelines.report.told_promise import no_promise, told_promise
+from kanonflow.pipelines.report.told_promise import no_promise, told_promise, who_links
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.run_records.public_assessment import PublicAssessment
 from kanonflow.pipelines.terminal.summary import mean_of
@@ -53,12 +53,13 @@ def _head(facts: PublicFacts) -> Record:
 
 
 def _verdict(facts: PublicFacts) -> Iterator[Block]:
+    head = _head(facts)
+    yield from who_links(head)
     if facts.metrics:
         yield _ledger(facts)
         yield Paragraph(
             "Waiting and rejected rows are rounded down, and counted only as far as several people share them."
         )
-    head = _head(facts)
     if head:
         lost = no_promise(facts.verdict, released_again=facts.released_again, divided=facts.divided)
         yield from told_promise(head, lost, facts.renewal)

@@ -11,7 +11,7 @@ from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
 from kanonflow.pipelines.report.shard_figures import shard_figures
 from kanonflow.pipelines.report.steps import Record, Step, in_order, steps, still_waiting
-from kanonflow.pipelines.report.told_promise import AGAIN, DIVIDED, no_promise, told_promise
+from kanonflow.pipelines.report.told_promise import AGAIN, DIVIDED, no_promise, told_promise, who_links
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.report.utility import utility_figures
 from kanonflow.pipelines.terminal.summary import mean_of
@@ -54,10 +54,11 @@ def _head(facts: RunFacts) -> Record:
 
 
 def _verdict(facts: RunFacts) -> Iterator[Block]:
+    head = _head(facts)
+    yield from who_links(head)
     yield _ledger(facts)
     if not facts.released:
         yield Paragraph("Nothing was released.")
-    head = _head(facts)
     if head:
         lost = no_promise(facts.verdict, released_again=facts.released_again, divided=bool(facts.divided))
         yield from told_promise(head, lost, facts.renewal)

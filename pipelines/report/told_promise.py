@@ -31,6 +31,12 @@ def no_promise(verdict: Verdict | None, *, released_again: bool, divided: bool =
     return REFUTED if verdict is not None and not verdict.passed else None
 
 
+def who_links(head: Mapping[str, Any]) -> Iterator[Block]:
+    """The first line of a page where every reader links the rows of a person. head: as metrics have it."""
+    if head.get("publish_member"):
+        yield Paragraph(head["publish_member"])
+
+
 def told_promise(head: Mapping[str, Any], lost: str | None, renewal: str | None) -> Iterator[Block]:
     """head: k, protect, cohort and against, as metrics have them. lost: ``no_promise``. renewal: ``told_renewal``."""
     if lost is not None:

@@ -204,6 +204,11 @@ class LastingRisks:
     def _of_readers(self) -> Iterator[str]:
         if not self.readers:
             return
+        if (member := self.policy.publish_member) is not None:
+            yield (
+                f"- publish_member: every reader links all rows of a person by {member.name}, so the figures of readers"
+                " and of bundles below are those of every reader, and not only of who recognizes rows"
+            )
         yield (
             "- not promised, and measured: members of a person's cohort who fit what a reader knows of its activity,"
             " each as likely as any other; one left: all rows of the person are found"

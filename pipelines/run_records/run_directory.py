@@ -581,7 +581,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         "policy_keys": policy_keys(fixed, secret),
         **lineage_record(secret),
         "input": [read_before.keyed(each, secret) for each in inputs],
-        "accepted_risks": {field.name: field.accept_risk for field in policy.fields if field.accept_risk},
+        "accepted_risks": policy.accepted_risks,
     }
 
 

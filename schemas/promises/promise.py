@@ -20,6 +20,7 @@ OF_LASTING = (
     "people",
     "against",
     "renew",
+    "publish_member",
 )
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (

@@ -27,7 +27,7 @@ from tests.small_feeds import SECRET, Row, bound_feed, feed_policy, row
 Record = Mapping[str, Any]
 
 CLASSES = {
-    "as_is": "release_id policy window_start window_end k protect cohort rows_released epoch against",
+    "as_is": "release_id policy window_start window_end k protect cohort rows_released epoch against publish_member",
     "rounded": "gcp ncp",
     "count": "individuals classes",
     "ledger": "rows_waiting rows_rejected waiting_reasons",

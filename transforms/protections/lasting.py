@@ -39,6 +39,8 @@ from kanonflow.transforms.roster.items_out import ItemsOut
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
 from kanonflow.transforms.rows.elements import Release
+from kanonflow.transforms.rows.split import partition_codes
+from kanonflow.transforms.secret.member_numbers import member_numbers
 from kanonflow.transforms.secret.seeds import Keystream, array_digest, class_ids_key
 
 
@@ -104,6 +106,7 @@ class Lasting:
             due.policy.cohorts.window_ms,
             # The words are read-only; as signed numbers they are any long.
             Keystream(key).words(int(groups.groups.max()) + 1).astype(np.int64),
+            _members(due, admitted),
         )
         people = People(admitted.person, admitted.digests)
         answer = Answer(rows, people, groups.encoded, _solution(structure, groups), taken, content, frozen)
@@ -128,6 +131,15 @@ class Lasting:
         segment = admitted.segment
         release = _with_roster(due, publication.release, admitted, last)
         return Left(warm, release, told, stands.roster, None if segment is None else segment.to_bytes())
+
+
+def _members(due: Due, admitted: Entered) -> pa.Array | None:
+    """The number of each row's person, where the policy publishes it: made when all is decided, and of nothing else."""
+    if due.policy.publish_member is None:
+        return None
+    _, (values,) = partition_codes(admitted.rows, due.policy.partition_by)
+    epoch, name = admitted.out.roster.head.epoch, due.policy.name
+    return member_numbers(due.secret, epoch, name, values, admitted.digests).take(pa.array(admitted.person))
 
 
 def _begins_the_next(due: Due) -> bool:

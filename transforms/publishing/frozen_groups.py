@@ -20,6 +20,7 @@ class FrozenGroups:
     cohort_of_row: int64 (n,), ``0 .. c-1``, that of the row's person.
     own_ends: int64 (n,), the end of each row's own window in ms. window_ms: the length of windows.
     class_ids: int64 (g,), opaque numbers of the groups.
+    members: text (n,), the number of each row's person, which goes out with its payload; None: none does.
     """
 
     corners: pa.Table
@@ -29,6 +30,7 @@ class FrozenGroups:
     own_ends: NDArray[np.int64]
     window_ms: int
     class_ids: NDArray[np.int64]
+    members: pa.Array | None = None
 
     @property
     def of_row(self) -> NDArray[np.int64]:

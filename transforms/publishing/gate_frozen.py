@@ -89,7 +89,8 @@ def check_frozen_release(
     - nobody's rows stand in two groups, and each group has rows of k different individuals or more;
     - all rows of a group have one box, one time and one number; two groups never have the same number;
     - the box holds every corner of the frozen box of every cohort of the group; the time holds every row's own window;
-    - the payloads of a group are those of its own rows, each once.
+    - the payloads of a group are those of its own rows, each once;
+    - with ``publish_member`` a person has one number on all rows, and no two people have the same.
     O(n d + corners d).
     """
     n, k = rows.num_rows, bound.policy.k
@@ -102,6 +103,7 @@ def check_frozen_release(
     if (group[factor] != group).any():
         raise GateError(f"{int((group[factor] != group).sum())} rows carry the payload of another group")
     check_payload(released, rows, factor, bound)
+    _check_members(released, row_individuals(rows, bound)[factor], bound)
     groups, first = np.unique(group, return_index=True)
     if not np.array_equal(groups, np.arange(frozen.class_ids.size)):
         raise GateError("some groups have no rows")
@@ -123,6 +125,19 @@ def check_frozen_release(
         if not held.all():
             faults = np.unique(place[~held]).size
             raise GateError(f"field {column.name}: {faults} boxes do not hold all of their cohorts")
+
+
+def _check_members(released: pa.Table, individuals: NDArray[np.int64], bound: BoundPolicy) -> None:
+    """individuals: int64 (n,), whose payload is on each released row."""
+    member = bound.policy.publish_member
+    if member is None:
+        return
+    numbers = np.asarray(released.column(member.name).combine_chunks().dictionary_encode().indices)
+    people, codes = np.unique(individuals).size, np.unique(numbers).size
+    if not people == codes == np.unique(np.stack([individuals, numbers]), axis=1).shape[1]:
+        raise GateError(
+            f"field {member.name}: it has {codes} numbers for {people} people, or one has another's"
+        )
 
 
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:

@@ -176,4 +176,6 @@ def _assemble(
     matched = rows.select([column.name for column in bound.payload]).take(pa.array(factor))
     for column in bound.payload:
         columns[column.published_name] = matched.column(column.name)
+    if frozen is not None and frozen.members is not None:
+        columns[schema.names[-1]] = frozen.members.take(pa.array(factor))
     return pa.table([columns[name] for name in schema.names], schema=schema)

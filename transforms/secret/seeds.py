@@ -1,7 +1,7 @@
 """The secret, and everything that is derived from it.
 
-One HKDF label a purpose (order, id, partition, search, publish, class ids, commitment, certificate): a key that leaks
-through one use says nothing about the others. A label stays, whatever its use is called. Whatever goes into a
+One HKDF label a purpose (order, id, partition, search, publish, class ids, member, commitment, certificate): a key that
+leaks through one use says nothing about the others. A label stays, whatever its use is called. Whatever goes into a
 derivation is length-prefixed, so two different inputs never have the same bytes.
 """
 
@@ -339,6 +339,13 @@ def order_key(secret: Secret) -> bytes:
 def people_key(secret: Secret) -> bytes:
     """The key of the digests by which individuals are recognized from release to release, 32 bytes."""
     return secret.lasting.derive("partition", "people")
+
+
+def member_key(secret: Secret) -> bytes:
+    """The key of the numbers that releases give people (``member_numbers``), and of nothing else; 32 bytes.
+
+    Of the first secret: a person keeps its number when the secret is rotated."""
+    return secret.lasting.derive("member")
 
 
 def publish_key(secret: Secret, release: str, members_digest: bytes, content_digest: bytes) -> bytes:

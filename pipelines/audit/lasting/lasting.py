@@ -52,6 +52,13 @@ from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_gro
 from kanonflow.pipelines.audit.lasting.known_items import judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
+from kanonflow.pipelines.audit.lasting.member_numbers import (
+    NumbersKey,
+    judge_by_secret,
+    judge_members,
+    judge_numbers_drawn,
+    numbers_of_people,
+)
 from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
 from kanonflow.pipelines.audit.lasting.rosters import judge_frozen_boxes, read_rosters
 from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
@@ -84,7 +91,8 @@ class LastingEvidence:
     carried: by other runs of the chain to this one, and by this one to others. seen: bool (n,), by which rows a run
     that has ended must have seen somebody. record: what the run says of its place in the chain.
     named: one row for each person whom the file of people names, named_individual: int32 (p,), their codes; None:
-    there is no file, or it is not judged. shards: None: the run went by no plan.
+    there is no file, or it is not judged. shards: None: the run went by no plan. numbers_key: None: it was not given,
+    or numbers of people are not published.
     """
 
     policy: Policy
@@ -106,6 +114,7 @@ class LastingEvidence:
     named: InputRows | None = None
     named_individual: np.ndarray | None = None
     shards: Numbers | None = None
+    numbers_key: NumbersKey | None = None
 
     @property
     def tree(self) -> ShardTree:
@@ -117,7 +126,8 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged."""
+    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged. members:
+    people whose number was worked out again; None: none was."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -126,6 +136,7 @@ class LastingFigures:
     ground: LastingGround | None = None
     loose: int = 0
     left_enough: bool = False
+    members: int | None = None
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -181,6 +192,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     )
     judge_floor(ground, people, _payloads(evidence), findings)
     held = _judge_boxes(ground, findings)
+    if groups.member is not None:
+        judge_numbers_drawn(groups.member, findings)
+        judge_members(ground, groups.member, held, findings)
     if evidence.digest_of_code is None:
         return figures
     rows = replace(evidence.rows, digest=evidence.digest_of_code[evidence.individual])
@@ -220,8 +234,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         entered = np.concatenate([np.zeros(0, np.uint64), *(segment.people for segment in every)])
         judge_seen(evidence.carried, rows, evidence.seen, entered, findings)
     ground = replace(ground, person=person)
-    followed = judge_groups(ground, _payloads(evidence), held, findings, waiting=waiting)
-    left_enough = judge_against(ground, _payloads(evidence), evidence.known_fields, findings, waiting=waiting)
+    payloads, people_told = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
+    followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
+    left_enough = judge_against(ground, payloads, evidence.known_fields, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(
@@ -231,7 +246,31 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         ground=ground,
         loose=loose,
         left_enough=left_enough,
+        members=people_told,
     )
+
+
+def _with_members(
+    ground: LastingGround,
+    payloads: Payloads,
+    evidence: LastingEvidence,
+    digest: np.ndarray,
+    findings: Findings,
+) -> tuple[Payloads, int | None]:
+    """Payloads with the number of the person beside them, and of how many people numbers were judged by the secret;
+    None: they were not. digest: uint64 (n,), of each record's person."""
+    epochs = {head.epoch for head in evidence.released.heads} - {None}
+    numbers, key = evidence.released.of_groups.member, evidence.numbers_key
+    if numbers is None or key is None or len(epochs) != 1:
+        return payloads, None
+    key = key._replace(label=key.label[payloads.record])
+    own = numbers_of_people(key, digest[payloads.record], min(map(str, epochs)))
+    judge_by_secret(ground, payloads, own, numbers, findings)
+    _, number = np.unique(np.concatenate([own, numbers]), return_inverse=True)
+    both = np.column_stack([np.concatenate([payloads.number, payloads.of_row]), number.astype(np.int64)])
+    _, place, _ = group_rows(both)
+    own_place, row_place = np.split(place.astype(np.int64), [len(payloads.record)])
+    return payloads._replace(number=own_place, of_row=row_place), len(np.unique(numbers))
 
 
 def _judge_boxes(ground: LastingGround, findings: Findings) -> tuple[np.ndarray, np.ndarray]:

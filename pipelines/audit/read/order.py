@@ -1,8 +1,8 @@
 """Do the rows of a release stand in the order of what they publish?
 
 Rows are to be sorted by their boxes (with cohorts that last, before by their group's window and number), then by their
-payload, field by field in the release's order. Any other order can only come from the records: the order they arrived
-in, or the number of their slots, which leads past every box.
+payload, field by field in the release's order, and by their person's number where it is published. Any other order can
+only come from the records: the order they arrived in, or the number of their slots, which leads past every box.
 
 Null is least; then numbers and instants by size (-0.0 before 0.0), text and bytes by their bytes, false before true; a
 range by its lower end, its upper end, and whether it holds nulls; a set like a word, value by value.
@@ -54,9 +54,9 @@ def _ranked(columns: Mapping[str, Cells], bound: BoundPolicy) -> Iterator[np.nda
     for column in bound.quasis:
         values, place = columns[column.published_name]
         yield from (_ranks(part)[place] for part in kind_of(column).order(values))
-    for column in bound.payload:
-        values, place = columns[column.published_name]
-        yield _ranks(values)[place]
+    names = [column.published_name for column in bound.payload]
+    for name in names if (member := bound.policy.publish_member) is None else (*names, member.name):
+        yield _ranks(columns[name].values)[columns[name].place]
 
 
 def _ranks(cells: list[Any]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ class ReleasedGroups:
 
     release: int32 (g,), ascending. number: int64 (g,), the class_id. start, end: int64 (g,), ms. boxes: int32 (g, d),
     number of the box of each quasi-identifier. of_row: int32 (m,), the group of each released row.
+    member: uint64 (m,), the number of each row's person; None: the policy publishes none.
     """
 
     release: np.ndarray
@@ -28,6 +30,7 @@ class ReleasedGroups:
     end: np.ndarray
     boxes: np.ndarray
     of_row: np.ndarray
+    member: np.ndarray | None = None
 
 
 def groups_of_file(
@@ -55,7 +58,20 @@ def groups_of_file(
     if wrong.any():
         findings.add(f"{int(wrong.sum())} groups with a window that is none of the policy's", name)
     release = np.zeros(len(first), np.int32)
-    return ReleasedGroups(release, number, start[first], end[first], boxes[first], of_row.astype(np.int32))
+    member = None
+    if (published := policy.publish_member) is not None:
+        member = _members(name, columns[published.name], published.name, findings)
+    own = of_row.astype(np.int32)
+    return ReleasedGroups(release, number, start[first], end[first], boxes[first], own, member)
+
+
+def _members(release: str, cells: Cells, name: str, findings: Findings) -> np.ndarray:
+    """Numbers of people, uint64 (m,); 0 of what is none, which is noted."""
+    odd = np.array([re.fullmatch("[0-9a-f]{16}", str(cell)) is None for cell in cells.values], bool)
+    if odd.any():
+        findings.add(f"field {name}: {int(odd[cells.place].sum())} cells that are no 16 hex digits", release)
+    numbers = [0 if wrong else int(str(cell), 16) for cell, wrong in zip(cells.values, odd, strict=True)]
+    return np.array(numbers, np.uint64)[cells.place]
 
 
 def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarray:
@@ -64,6 +80,11 @@ def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarr
     size = policy.cohorts.window_ms
     aligned = ((start - policy.window_offset_ms) % size == 0) & ((end - policy.window_offset_ms) % size == 0)
     return aligned & (end - start >= size)
+
+
+def _joined(members: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    own = [each for each in members if each is not None]
+    return np.concatenate(own) if own else None
 
 
 def all_groups(parts: Sequence[ReleasedGroups], fields: int, findings: Findings) -> ReleasedGroups:
@@ -83,6 +104,7 @@ def all_groups(parts: Sequence[ReleasedGroups], fields: int, findings: Findings)
                 *(part.of_row + offset for part, offset in zip(parts, offsets, strict=False)),
             ]
         ).astype(np.int32),
+        member=_joined([part.member for part in parts]),
     )
     repeated = len(groups.number) - len(np.unique(groups.number))
     if repeated:

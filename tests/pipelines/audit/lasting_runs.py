@@ -23,7 +23,7 @@ from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.split import split
-from kanonflow.transforms.secret.seeds import Secret, partition_key, people_key
+from kanonflow.transforms.secret.seeds import Secret, member_key, partition_key, people_key
 from kanonflow.transforms.sinks.sinks import records_file, release_file
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -90,6 +90,7 @@ class LastingRun:
             matching_records=recorded,
             recipe=recipe_check(SECRET) if secret and recorded else None,
             people_key=people_key(SECRET) if secret else None,
+            member_key=member_key(SECRET) if secret else None,
         )
 
 

@@ -157,7 +157,6 @@ REFUSED = {
     ),
     "renew.cohorts": (lasting(renew={"cohorts": "new"}), "renew.cohorts: must be one of", "kept"),
     "renew.accept_risk": (lasting(renew={"accept_risk": " "}), "renew.accept_risk: must be the reason", ""),
-    "publish_member": (lasting(publish_member=False), "publish_member: comes with a later", "leave it out"),
     "people without cohorts that last": (
         feed(cohort="window", people="customers.csv"),
         "people: belongs to cohort: lasting",

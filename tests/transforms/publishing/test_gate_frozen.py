@@ -11,6 +11,7 @@ import pytest
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes, snapped_boxes
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
@@ -188,6 +189,25 @@ def test_a_group_of_fewer_than_k_people_is_refused_beside_any_other(others: int,
     cohorts = [0] * others + [1 if others else 0] * 4
     with pytest.raises(GateError, match="fewer than k=3"):
         check_frozen_release(*of_people(names, cohorts))
+
+
+def numbered(numbers: list[str]) -> tuple[pa.Table, pa.Table, FrozenGroups, np.ndarray, BoundPolicy]:
+    """Rows of three people, the first with two, under a column of numbers."""
+    released, rows, frozen, factor, bound = of_people(["a", "b", "c", "a"], [0, 0, 0, 0])
+    bound = replace(bound, policy=replace(bound.policy, publish_member=PublishedMember("a test")))
+    table = pa.table([*released.columns, pa.array(numbers)], schema=release_arrow_schema(bound))
+    return table, rows, frozen, factor, bound
+
+
+@pytest.mark.parametrize("numbers", ["1231", "1230", "1211", "1221", "1111"], ids=str)
+def test_a_person_has_one_number_and_nobody_elses(numbers: str) -> None:
+    """Two people with one, one with two, and one for all are refused."""
+    made = numbered([number * 16 for number in numbers])
+    if numbers == "1231":
+        check_frozen_release(*made)
+        return
+    with pytest.raises(GateError, match=r"field member: it has . numbers for 3 people, or one has another's"):
+        check_frozen_release(*made)
 
 
 def segment() -> tuple[Segment, Pool, BoundPolicy]:
