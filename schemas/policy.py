@@ -246,8 +246,13 @@ class Policy:
 
     @property
     def ruled(self) -> tuple[Field, ...]:
-        """The sensitive fields whose values every class must show enough of, in the policy's order."""
-        return tuple(field for field in self.fields if field.diversity or field.closeness)
+        """The sensitive fields whose values every class must show enough of, with these rules, in the policy's order."""
+        return tuple(field for field in (each.of_releases for each in self.fields) if field.rules)
+
+    @property
+    def counted(self) -> tuple[Field, ...]:
+        """The fields whose values are counted by cohort over an epoch, in the policy's order: all with rules."""
+        return tuple(field for field in self.fields if field.rules and self.promise.epochs)
 
     @property
     def closed(self) -> bool:

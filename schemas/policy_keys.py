@@ -40,6 +40,7 @@ from kanonflow.schemas.policy_fields import (
     ClosenessDistance,
     Diversity,
     DiversityKind,
+    Per,
     Outside,
     QuasiType,
     Role,
@@ -182,13 +183,23 @@ ASSESS = (
     ),
 )
 
+_PER = Key(
+    "per",
+    Choice(Per),
+    "With cohort: lasting, what must show it: the groups of every release, whose cohorts are merged further for that"
+    " release, a floor for readers who do not link releases; or each cohort over the epoch, which is measured only.",
+    "per",
+    default_told="release, and with cohort: lasting it has to be there",
+)
 _DIVERSITY = (
     Key("kind", Choice(DiversityKind), "How the different values of a class are counted.", "kind"),
     Key("l", Number("a number", whole=True), "How many different values each class must show.", "l"),
+    _PER,
 )
 _CLOSENESS = (
     Key("distance", Choice(ClosenessDistance), "How far two values are from each other.", "distance"),
     Key("t", Number("a number"), "How far a class may be from the whole release, between 0 and 1.", "t"),
+    _PER,
 )
 
 QUASI = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 from kanonflow.schemas.against import rules_of_against
-from kanonflow.schemas.policy_fields import PAYLOAD, Role
+from kanonflow.schemas.policy_fields import PAYLOAD, RULES_OF_VALUES, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
 from kanonflow.schemas.readers import KnownWindows, Reader
@@ -252,11 +252,14 @@ def _rules_of_fields(policy: PolicyParts) -> Iterator[str]:
                 f"fields.{field.name}.also_quasi: a time differs from row to row, and cohort: lasting publishes boxes "
                 f"of what is a person's; leave it out, {_OTHERWISE}"
             )
-        for key in ("diversity", "closeness"):
-            if getattr(field, key) is not None:
+        for key in RULES_OF_VALUES:
+            rule = getattr(field, key)
+            if rule is not None and rule.per is None:
                 yield (
-                    f"fields.{field.name}.{key}: cohort: lasting would have to count it over all releases of a person, "
-                    f"which comes with a later version; leave it out, {_OTHERWISE}"
+                    f"fields.{field.name}.{key}: cohort: lasting has two forms of it, neither of them a promise over the "
+                    f"epoch; add per: release (in each release groups are merged until their values meet it, a floor "
+                    f"for readers who do not link releases) or per: epoch (counted for each cohort, measured only), "
+                    f"leave it out, {_OTHERWISE}"
                 )
 
 

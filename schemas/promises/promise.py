@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from kanonflow.schemas.policy_fields import RULES_OF_VALUES, Per
 from kanonflow.schemas.policy_parts import PolicyParts
 
 OF_LASTING = ("cohort_size", "intake", "intake_share", "max_outdated", "split_by", "people", "against")
@@ -113,6 +114,13 @@ class Promise(ABC):
         for key in OF_LASTING:
             if key not in self.members and getattr(policy, key) not in (None, ()):
                 yield f"{key}: belongs to cohort: lasting; leave it out, or say cohort: lasting"
+        for field in policy.fields:
+            for rule, key in ((getattr(field, key), key) for key in RULES_OF_VALUES):
+                if rule is not None and rule.per is Per.EPOCH:
+                    yield (
+                        f"fields.{field.name}.{key}.per: epoch belongs to cohort: lasting, for nothing else has an epoch; "
+                        "leave it out: every class of every release meets the rule (per: release)"
+                    )
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:
         """Those of ``members`` that are as the policy would have them if it did not say them: they go with others."""
