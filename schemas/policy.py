@@ -246,7 +246,7 @@ class Policy:
 
     @property
     def ruled(self) -> tuple[Field, ...]:
-        """The sensitive fields whose values every class must show enough of, with these rules, in the policy's order."""
+        """The fields whose values every class must show enough of, with these rules, in the policy's order."""
         return tuple(field for field in (each.of_releases for each in self.fields) if field.rules)
 
     @property

@@ -40,8 +40,8 @@ from kanonflow.schemas.policy_fields import (
     ClosenessDistance,
     Diversity,
     DiversityKind,
-    Per,
     Outside,
+    Per,
     QuasiType,
     Role,
 )

@@ -256,8 +256,8 @@ def _rules_of_fields(policy: PolicyParts) -> Iterator[str]:
             rule = getattr(field, key)
             if rule is not None and rule.per is None:
                 yield (
-                    f"fields.{field.name}.{key}: cohort: lasting has two forms of it, neither of them a promise over the "
-                    f"epoch; add per: release (in each release groups are merged until their values meet it, a floor "
+                    f"fields.{field.name}.{key}: cohort: lasting has two forms of it, neither a promise over the epoch;"
+                    f" add per: release (in each release groups are merged until their values meet it, a floor "
                     f"for readers who do not link releases) or per: epoch (counted for each cohort, measured only), "
                     f"leave it out, {_OTHERWISE}"
                 )

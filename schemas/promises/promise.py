@@ -118,8 +118,8 @@ class Promise(ABC):
             for rule, key in ((getattr(field, key), key) for key in RULES_OF_VALUES):
                 if rule is not None and rule.per is Per.EPOCH:
                     yield (
-                        f"fields.{field.name}.{key}.per: epoch belongs to cohort: lasting, for nothing else has an epoch; "
-                        "leave it out: every class of every release meets the rule (per: release)"
+                        f"fields.{field.name}.{key}.per: epoch belongs to cohort: lasting, for nothing else has one;"
+                        " leave it out: every class of every release meets the rule (per: release)"
                     )
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:

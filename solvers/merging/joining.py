@@ -98,9 +98,7 @@ def _lacks(people: Individuals, groups: Groups, number: int, rules: ValueRules |
         if not lacking:
             forget(rules)
             first = groups.head[number]
-            lacking = not meets(
-                people, rules, groups.after, first, HOME, number, ALL_ROWS, NOBODY, NOBODY
-            )
+            lacking = not meets(people, rules, groups.after, first, HOME, number, ALL_ROWS, NOBODY, NOBODY)
     return lacking
 
 

@@ -39,8 +39,8 @@ class MergeTask:
     active: int64 (c,), different people among them, 1 .. rows. k: active people that a group needs.
     seed: of the search. evaluations: of the search; None for the default, 0 for the start itself.
     warm: int64 (c,), the last window's group of each cohort, any non-negative numbers; -1: it was not there.
-    sensitive: fields of the r rows of the window, whose rules every group has to meet. of_row: int64 (r,), the cohort of
-    each of them; None: there are no such fields.
+    sensitive: fields of the r rows of the window, whose rules every group has to meet. of_row: int64 (r,), the cohort
+    of each of them; None: there are no such fields.
 
     Raises TableError when shapes or numbers do not fit, BudgetError for a negative budget or k below 1.
     """
@@ -255,7 +255,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
 
 
 def _rules(task: MergeTask, people: Individuals) -> ValueRules | None:
-    """The rules over the rows of cohorts, each one's in the order of their values: which person has which is not seen."""
+    """The rules over the rows of cohorts, each one's in the order of their values: who has which is not seen."""
     if task.of_row is None or not task.sensitive:
         return None
     values = np.stack([field.codes for field in task.sensitive])

@@ -12,7 +12,13 @@ import numpy as np
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.merging.joining import ALL_ROWS
 from kanonflow.solvers.merging.near_cohorts import NearCohorts
-from kanonflow.solvers.partition_search.group_loss import NOBODY, changed_loss, fresh_loss, move, refresh_group
+from kanonflow.solvers.partition_search.group_loss import (
+    NOBODY,
+    changed_loss,
+    fresh_loss,
+    move,
+    refresh_group,
+)
 from kanonflow.solvers.partition_search.groups import Groups
 from kanonflow.solvers.partition_search.rules import HOME, TARGET, ValueRules, forget, meets
 from kanonflow.solvers.search.workspace import EPSILON
