@@ -135,6 +135,8 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
     }
     if bound.policy.against is not None:
         schema[PROPERTY]["against"] = bound.policy.against.in_a_line(bound.policy.k)
+    if bound.policy.values_told is not None:
+        schema[PROPERTY]["values"] = bound.policy.values_told
     if bound.policy.promise.epochs and epoch is not None:
         schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}

@@ -97,23 +97,46 @@ class Diversity:
     """l-diversity of a sensitive field in every class. l: a whole number, for entropy any above 1.
 
     per: what shows so many values; None: every class of a release, of protections that make them anew.
+    max_failing: of an epoch, the share of people in cohorts that do not show it above which a run has failed.
     """
 
     kind: DiversityKind
     l: float  # noqa: E741 - the name it has everywhere
     per: Per | None = None
+    max_failing: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Of what is counted, as metrics have it."""
+        return str(self.kind)
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return f"diversity ({self.kind}, l {self.l:g})"
 
 
 @dataclass(frozen=True)
 class Closeness:
     """t-closeness of a sensitive field: no class is further than t, in (0, 1), from the whole release.
 
-    per: as of ``Diversity``; of an epoch, no cohort is further from all of its rows.
+    per, max_failing: as of ``Diversity``; of an epoch, no cohort is further from all rows of it.
     """
 
     distance: ClosenessDistance
     t: float
     per: Per | None = None
+    max_failing: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As of ``Diversity``."""
+        return str(self.distance)
+
+    @property
+    def told(self) -> str:
+        """As of ``Diversity``."""
+        return f"closeness ({self.distance}, t {self.t:g})"
 
 
 _Rule = TypeVar("_Rule", Diversity, Closeness)

@@ -69,7 +69,7 @@ def with_defaults(records: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def stated_promise(release: Path) -> Mapping[str, Any]:
-    """policy, k, protect, cohort, epoch and against, as metrics have them; {} where there is no release.
+    """policy, k, protect, cohort, epoch, against and values, as metrics have them; {} where there is no release.
 
     epoch: None where they name several, or none. Reads the head of every file.
     Raises InputError: a file is damaged or no release, or two say different things.
@@ -79,7 +79,7 @@ def stated_promise(release: Path) -> Mapping[str, Any]:
         return {}
     first, head = heads[0]
     for path, other in heads:
-        for name in ("policy", "k", "protect", "cohort", "against"):
+        for name in ("policy", "k", "protect", "cohort", "against", "values"):
             if other[name] != head[name]:
                 raise InputError(
                     f"{path}: its {name} is not that of {first}; a page tells of releases of one policy"
@@ -102,7 +102,7 @@ def _stated(path: Path) -> Mapping[str, Any]:
         "protect": promise.protect,
         "cohort": promise.cohort,
         "epoch": epoch,
-        "against": against if isinstance(against := own.get("against"), str) else None,
+        **{name: own[name] if isinstance(own.get(name), str) else None for name in ("against", "values")},
     }
 
 

@@ -32,12 +32,13 @@ def no_promise(verdict: Verdict | None, *, released_again: bool, divided: bool =
 
 
 def told_promise(head: Mapping[str, Any], lost: str | None) -> Iterator[Block]:
-    """head: k, protect, cohort and against, as metrics have them. lost: ``no_promise``."""
+    """head: k, protect, cohort, against and values, as metrics have them. lost: ``no_promise``."""
     if lost is not None:
         yield Paragraph(lost)
         return
     promise = promise_of(head["protect"], head.get("cohort"))
     yield Paragraph(promise.said(head["k"]))
-    if head.get("against"):
-        yield Paragraph(head["against"])
+    for name in ("against", "values"):
+        if head.get(name):
+            yield Paragraph(head[name])
     yield Items(promise.premises(head["k"]), "Premises of this promise, and what it does not cover")

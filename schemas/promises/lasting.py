@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 from kanonflow.schemas.against import rules_of_against
+from kanonflow.schemas.diversity_declaration import words_of_values
 from kanonflow.schemas.policy_fields import PAYLOAD, RULES_OF_VALUES, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
@@ -74,6 +75,7 @@ class Lasting(Promise):
             " epochs, policies or outputs over the same people. What all people of a cohort share is certain."
             " docs/guarantees.md has the rest.",
             *(() if policy.against is None else policy.against.words(policy.k)),
+            *words_of_values(policy.fields),
         )
 
     def waits(self, policy: PolicyParts) -> tuple[str, ...]:

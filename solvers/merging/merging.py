@@ -266,14 +266,22 @@ def _rules(task: MergeTask, people: Individuals) -> ValueRules | None:
 def _mended(
     task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int32], limit: int
 ) -> _Start | None:
-    """Groups that meet the rules, made of groups that need not; None: they meet them. limit: evaluations at most."""
+    """Groups that meet the rules, made of groups that need not; None: they meet them. limit: evaluations at most.
+
+    Of those groups and of single cohorts, whichever comes to less.
+    """
     rules = _rules(task, people)
     if rules is None or not failing_classes(labels[task.of_row], task.sensitive).any():
         return None
-    groups = _state(task, people, labels)
-    evaluations = join_infeasible(people, groups, near, rules)
-    # Afresh, as in ``_joined``.
-    groups = _state(task, people, in_order(groups.label))
-    evaluations += descend_under_rules(people, groups, near, rules, limit)
-    answer = in_order(groups.label)
-    return _Start(groups, answer, total_loss(people, _state(task, people, answer)), evaluations)
+    found = []
+    for begun in (labels, np.arange(labels.size)):
+        groups = _state(task, people, begun)
+        evaluations = join_infeasible(people, groups, near, rules)
+        # Afresh, as in ``_joined``.
+        groups = _state(task, people, in_order(groups.label))
+        evaluations += descend_under_rules(people, groups, near, rules, limit)
+        answer = in_order(groups.label)
+        loss = total_loss(people, _state(task, people, answer))
+        found.append(_Start(groups, answer, loss, evaluations))
+    best = min(found, key=lambda each: each.loss)
+    return best._replace(evaluations=sum(each.evaluations for each in found))

@@ -46,6 +46,7 @@ def roster_metrics(due: Due, roster: Roster, state: RosterState) -> dict[str, An
     return {
         "epoch": epoch_text(roster.head.epoch),
         "against": None if against is None else against.in_a_line(due.policy.k),
+        "values": due.policy.values_told,
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),

@@ -33,9 +33,9 @@ def single_rules(field: Field) -> Iterator[tuple[str, Sensitive]]:
     """Each rule of a field by itself, by the name of what it counts; without values."""
     none = np.empty(0, dtype=np.int64)
     if field.diversity is not None:
-        yield str(field.diversity.kind), _asked(none, field.diversity, None)
+        yield field.diversity.name, _asked(none, field.diversity, None)
     if field.closeness is not None:
-        yield str(field.closeness.distance), _asked(none, None, field.closeness)
+        yield field.closeness.name, _asked(none, None, field.closeness)
 
 
 def _asked(codes: NDArray[np.int64], diversity: Diversity | None, closeness: Closeness | None) -> Sensitive:
