@@ -127,8 +127,7 @@ def warm_up_merging(hierarchies: bool = False, ruled: bool = False) -> None:
     here = np.ones(n, dtype=np.int64)
     task = MergeTask(table, here, here, 3, 1, evaluations=2000, warm=np.arange(n) // 4)
     merge_cohorts(task)
-    if ruled:
-        rule = Sensitive(np.arange(n) // 6, "distinct", 2)
+    for rule in [Sensitive(np.arange(n) // 6, "distinct", 2)] * ruled:
         merge_cohorts(replace(task, sensitive=(rule,), of_row=np.arange(n)))
 
 

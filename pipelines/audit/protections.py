@@ -391,7 +391,8 @@ class Lasting(Rows):
     def checked(self, seen: Seen) -> Iterator[str]:
         """As of ``Graphs``."""
         yield from of_cohorts(seen)
-        if names := ", ".join(field.name for field in self.policy.ruled):
+        names = ", ".join(field.name for field in self.policy.ruled)
+        if names:
             yield f"each group of each release shows what the policy asks of the values of {names}, of that release"
 
     def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ class LastingFigures(NamedTuple):
     merged, kept, groups: of the releases. candidates: smallest cohort of anybody released.
     intakes: people of each. newcomers_loss: mean over them of the GCP of newcomers' rows, by people; None: nobody.
     outdated: by field, share of released rows outside of their frozen box in the release where it is largest.
+    mended: loss of the groups before they were merged further for such rules, and after, by rows; None: all met them.
     failing: by rule for sensitive values, people in cohorts whose rows that are out do not meet it, and all released.
     """
 
@@ -37,6 +39,7 @@ class LastingFigures(NamedTuple):
     intakes: tuple[int, ...]
     newcomers_loss: float | None
     outdated: Mapping[str, float]
+    mended: tuple[float, float] | None
     failing: Mapping[str, tuple[int, int]]
 
 
@@ -83,8 +86,21 @@ def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) ->
         if people
         else None,
         outdated,
+        _mended(released),
         _failing(last.values()),
     )
+
+
+def _mended(released: Sequence[Record]) -> tuple[float, float] | None:
+    before = [each.get("loss_without_rules") for each in released]
+    if all(loss is None for loss in before):
+        return None
+    rows = sum(each["rows_released"] for each in released)
+    after = [each["loss_end"] for each in released]
+    before = [end if plain is None else plain for plain, end in zip(before, after, strict=True)]
+    weights = [each["rows_released"] for each in released]
+    sums = [sum(map(operator.mul, losses, weights)) for losses in (before, after)]
+    return sums[0] / rows, sums[1] / rows
 
 
 def _failing(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
@@ -116,8 +132,8 @@ def failing_lines(figures: LastingFigures | None, policy: Policy | None) -> tupl
 
 
 def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided: int = 0) -> tuple[str, ...]:
-    """Some lines: the cohorts, who is in several partitions, groups, small intakes, who waits for what, rules for
-    values over the epoch, what is outdated.
+    """Some lines: the cohorts, who is in several partitions, groups, small intakes, who waits for what, what rules
+    for values cost, whom they leave over the epoch, what is outdated.
 
     divided: people with rows in more than one partition. Where there are any, no candidates over the epoch are told:
     each partition counts its own cohort of theirs only.
@@ -143,6 +159,11 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
     if policy is not None:
         lines += small_intakes(figures.intakes, policy)
     lines += [waiting_line(people, must, policy, figures.known) for must, people in figures.pool]
+    if figures.mended is not None:
+        lines.append(
+            "rules for sensitive values: groups were merged further for them in some releases, and lose"
+            f" {figures.mended[1]:.4f} in place of {figures.mended[0]:.4f}"
+        )
     lines += [
         f"values over the epoch: {people:,} of {counted:,} people released ({people / counted:.1%}) are in cohorts that"
         f" do not meet {rule}; measured, not promised"

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from kanonflow.schemas.against import rules_of_against
 from kanonflow.schemas.diversity_declaration import words_of_values
-from kanonflow.schemas.policy_fields import PAYLOAD, RULES_OF_VALUES, Role
+from kanonflow.schemas.policy_fields import PAYLOAD, RULES_OF_VALUES, Per, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
 from kanonflow.schemas.readers import KnownWindows, Reader
@@ -35,6 +35,7 @@ class Lasting(Promise):
     epochs = True
     members = OF_LASTING
     group_columns = ("class_id",)
+    per = Per.RELEASE
     candidates = "By person: people of its cohort, over all releases of the epoch"
     evidence = (
         "What shows it: a proof that a machine checks (proofs/), of a model of the step and from these premises. That"

@@ -54,6 +54,7 @@ class Promise(ABC):
     an epoch, which they name; then who came once is known for good, and runs go on from each other.
     members: of ``OF_LASTING``, those that such a policy has. group_columns: columns of a release, of type long, that
     name the group of each row. evidence: whether it is proved, or tested.
+    per: what a rule for sensitive values that a release has to meet says it is about; None: nothing else is meant.
     no_plan: why partitions cannot be cut into shards by a plan, in words; None: they can.
     candidates, over_releases: words of a page, for the people of whom a person's rows are, and for what several
     releases leave of them.
@@ -74,6 +75,7 @@ class Promise(ABC):
     )
     over_releases: ClassVar[str] = "over five releases, not promised"
     no_plan: ClassVar[str | None] = None
+    per: ClassVar[Per | None] = None
 
     @abstractmethod
     def said(self, k: int) -> str:
