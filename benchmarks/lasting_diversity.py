@@ -7,10 +7,10 @@ further), and counted per epoch (nothing is done for it).
 
 GCP: as published, by rows. Rejected: all reasons, as a share of the feed's rows; not diverse: of these, where all
 cohorts of a window together do not meet the rule. Groups that break it: counted here from the released rows. Cohort
-found: the reader links all rows of a person over all releases, and takes for its cohort whoever never stands in another
-group than it while both are there; share of the people of whom he is right. People failing: share of the people whose
-cohort's rows over the epoch do not meet the rule, which is what he then reads. Time: CPU us a row, without reading the
-feed.
+found: the reader links all rows of a person over all releases, and takes for its cohort, of all who are ever there
+together with it, whoever never is in another group then; share of the people of whom he is right. People failing:
+share of the people whose cohort's rows over the epoch do not meet the rule, which is what he then reads. Time:
+CPU us a row, without reading the feed.
 """
 
 from __future__ import annotations
@@ -63,22 +63,20 @@ def policy_of(window: str, name: str, kind: str, limit: float, per: Per) -> Poli
 
 
 def found_cohorts(ours: Ours, owner: dict[str, int]) -> float:
-    """Of the people with rows, the share whose cohort is who never stands in another group than they do."""
+    """Share of the people of whose cohort are exactly those, of all whom they meet, who are never in another group."""
     people = ours.cohort.size
-    apart = np.zeros((people, people), dtype=np.bool_)
-    seen = np.zeros(people, dtype=np.bool_)
+    apart, met = np.zeros((2, people, people), dtype=np.bool_)
     for rows in ours.rows:
         group = np.full(people, -1, dtype=np.int64)
         number: dict[int, int] = {}
         for row in rows:
             group[owner[row[TAG]]] = number.setdefault(row["class_id"], len(number))
         here = np.flatnonzero(group >= 0)
-        seen[here] = True
+        met[np.ix_(here, here)] = True
         apart[np.ix_(here, here)] |= group[here, None] != group[None, here]
-    out = np.flatnonzero(seen)
-    together = ~apart[np.ix_(out, out)]
-    own: NDArray[np.bool_] = ours.cohort[out, None] == ours.cohort[None, out]
-    return float((together == own).all(axis=1).mean())
+    own: NDArray[np.bool_] = ours.cohort[:, None] == ours.cohort[None, :]
+    right = ((~apart == own) | ~met).all(axis=1)
+    return float(right[met.any(axis=1)].mean())
 
 
 def groups_of(ours: Ours, name: str, kind: str, limit: float) -> tuple[int, int]:

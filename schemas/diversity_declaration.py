@@ -49,18 +49,18 @@ def rules_of_diversity(policy: RuledPolicy, unread: Collection[str]) -> Iterator
 
 def words_of_values(fields: Iterable[Field]) -> Iterator[str]:
     """What rules for sensitive values are with cohorts that last, a line a form. fields: those with rules."""
-    told: dict[Per, list[str]] = {Per.RELEASE: [], Per.EPOCH: []}
+    asked: dict[Per, list[str]] = {Per.RELEASE: [], Per.EPOCH: []}
     for field in fields:
         for rule in field.rules:
             if rule.per is not None:
-                told[rule.per].append(f"{rule.told} of {field.name}")
-    if of_releases := ", ".join(told[Per.RELEASE]):
+                asked[rule.per].append(f"{rule.words} of {field.name}")
+    if of_releases := ", ".join(asked[Per.RELEASE]):
         yield (
             f"values, per release: {of_releases}. A floor for readers who do not link releases: the rows of every group"
             " of a release meet it, for which cohorts are merged further in that release. It is no promise over the"
             " epoch: who links releases takes the groups apart again and has the values of a cohort alone."
         )
-    if of_epoch := ", ".join(told[Per.EPOCH]):
+    if of_epoch := ", ".join(asked[Per.EPOCH]):
         yield (
             f"values, per epoch, measured only: {of_epoch}. Nothing is done for it; the restricted metrics"
             " (epoch_diversity) count the cohorts and people whose released rows do not meet it."

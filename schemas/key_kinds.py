@@ -478,8 +478,8 @@ class Group:
             return None
         mistakes += unknown_keys(value, names, f"{where}{key}.")
         values = read_keys(self.keys, value, mistakes, f"{where}{key}.")
-        given = sum(value.get(name) is not None for name in names)
-        return None if self.whole and len(values) < given else self.build(**values)
+        there = sum(value.get(name) is not None for name in names)
+        return None if self.whole and len(values) < there else self.build(**values)
 
     def write(self, value: Any) -> object:
         return write_keys(self.keys, value)

@@ -253,7 +253,7 @@ class Policy:
     @property
     def counted(self) -> tuple[Field, ...]:
         """The fields whose values are counted by cohort over an epoch, in the policy's order: all with rules."""
-        return tuple(field for field in self.fields if field.rules and self.promise.epochs)
+        return tuple(field for field in self.fields if field.rules and self.promise.per is not None)
 
     @property
     def values_told(self) -> str | None:

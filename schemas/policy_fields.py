@@ -111,7 +111,7 @@ class Diversity:
         return str(self.kind)
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """In words."""
         return f"diversity ({self.kind}, l {self.l:g})"
 
@@ -134,7 +134,7 @@ class Closeness:
         return str(self.distance)
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """As of ``Diversity``."""
         return f"closeness ({self.distance}, t {self.t:g})"
 

@@ -207,6 +207,10 @@ LINES = {
         (44_625, "an estimate asks each distinct box once"),
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
+        (
+            44_790,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -238,6 +242,10 @@ LINES = {
         (19_355, "a measure says what it may be of more rows"),
         (19_425, "elements that spread the readers of a feed over Flink's workers"),
         (19_820, "rows go out only if a reader who knows more is left with k people"),
+        (
+            20_020,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -245,6 +253,10 @@ LINES = {
         (19_970, "cuts by cells alone and by tests alone, to be tried beside both"),
         (20_010, "a cut by a tree that parts no equal people, for rows"),
         (20_020, "old classes are a start as a whole, too"),
+        (
+            20_265,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -276,6 +288,10 @@ LINES = {
         (8_760, "whether event ids are handed on is the policy's to say"),
         (8_790, "clauses to play against readers who know more"),
         (8_810, "drafts begin weeks on Mondays"),
+        (
+            8_955,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -328,6 +344,10 @@ CODE = [
     (64_890, "an estimate asks each distinct box once"),
     (64_925, "places of a scheme that nothing writes to are refused by name"),
     (64_950, "events that two runs of a chain have released are found"),
+    (
+        65_430,
+        "values of groups with cohorts that last: merged for a release, counted over the epoch",
+    ),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

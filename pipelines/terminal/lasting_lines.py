@@ -107,9 +107,9 @@ def _failing(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
     """Summed over partitions. records: the last of each."""
     sums: dict[str, tuple[int, int]] = {}
     for record in records:
-        for rule, told in record.get("epoch_diversity", {}).items():
+        for rule, count in record.get("epoch_diversity", {}).items():
             people, counted = sums.get(rule, (0, 0))
-            sums[rule] = (people + told["people"], counted + told["people_counted"])
+            sums[rule] = (people + count["people"], counted + count["people_counted"])
     return sums
 
 
@@ -124,8 +124,8 @@ def failing_lines(figures: LastingFigures | None, policy: Policy | None) -> tupl
             if rule.max_failing is not None and people > rule.max_failing * counted:
                 lines.append(
                     f"{people:,} of {counted:,} people released ({people / counted:.1%}) are in cohorts whose rows over"
-                    f" the epoch do not meet {rule.told} of {field.name}, and max_failing is {rule.max_failing:g}. What"
-                    " was released stays. Larger cohorts (cohort_size) or a coarser field show more; or raise"
+                    f" the epoch do not meet {rule.words} of {field.name}, and max_failing is {rule.max_failing:g}."
+                    " What was released stays. Larger cohorts (cohort_size) or a coarser field show more; or raise"
                     " max_failing"
                 )
     return tuple(lines)

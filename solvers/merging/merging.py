@@ -273,7 +273,7 @@ def _mended(
     rules = _rules(task, people)
     if rules is None or not failing_classes(labels[task.of_row], task.sensitive).any():
         return None
-    found = []
+    answers = []
     for begun in (labels, np.arange(labels.size)):
         groups = _state(task, people, begun)
         evaluations = join_infeasible(people, groups, near, rules)
@@ -282,6 +282,6 @@ def _mended(
         evaluations += descend_under_rules(people, groups, near, rules, limit)
         answer = in_order(groups.label)
         loss = total_loss(people, _state(task, people, answer))
-        found.append(_Start(groups, answer, loss, evaluations))
-    best = min(found, key=lambda each: each.loss)
-    return best._replace(evaluations=sum(each.evaluations for each in found))
+        answers.append(_Start(groups, answer, loss, evaluations))
+    best = min(answers, key=lambda each: each.loss)
+    return best._replace(evaluations=sum(each.evaluations for each in answers))

@@ -62,17 +62,17 @@ def values_after(due: Due, made: GroupedRows, before: ValuesOut) -> ValuesOut:
 
 def epoch_diversity(due: Due, roster: Roster, values: ValuesOut) -> dict[str, dict[str, int]]:
     """By rule, the cohorts and people whose rows that are out of the epoch do not meet it."""
-    told = {}
+    by_rule = {}
     for each in due.policy.counted:
         for name, rule in single_rules(each):
             if each.name in values.of:
                 cohorts, counted = values.failing(each, rule)
-                told[f"{each.name}.{name}"] = {
+                by_rule[f"{each.name}.{name}"] = {
                     "cohorts": int(cohorts.size),
                     "people": int(roster.members[cohorts].sum()),
                     "people_counted": int(roster.members[counted].sum()),
                 }
-    return told
+    return by_rule
 
 
 def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: Publication) -> dict[str, Any]:

@@ -71,8 +71,8 @@ class ValuesOut:
         made = {}
         for name, table in self.of.items():
             own = number[_numbers(table, _COHORT)]
-            kept = table.filter(pa.array(own >= 0))
-            made[name] = _summed(_table(own[own >= 0], _numbers(kept, _ROWS), whole(kept.column(_VALUE))))
+            some = table.filter(pa.array(own >= 0))
+            made[name] = _summed(_table(own[own >= 0], _numbers(some, _ROWS), whole(some.column(_VALUE))))
         return ValuesOut(made)
 
     def content(self) -> Content:
@@ -109,5 +109,5 @@ def _summed(table: pa.Table) -> pa.Table:
     first = np.unique(pair, return_index=True)[1]
     sums = np.zeros(first.size, dtype=np.int64)
     np.add.at(sums, pair, _numbers(table, _ROWS))
-    kept = table.take(pa.array(first)).combine_chunks()
-    return _table(_numbers(kept, _COHORT), sums, whole(kept.column(_VALUE)))
+    once = table.take(pa.array(first)).combine_chunks()
+    return _table(_numbers(once, _COHORT), sums, whole(once.column(_VALUE)))
