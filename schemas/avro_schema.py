@@ -142,6 +142,8 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
     if bound.policy.publish_member is not None:
         schema[PROPERTY]["publish_member"] = bound.policy.publish_member.words
         schema["fields"][-1][PROPERTY] = {"role": "member", "published": PUBLISHED}
+    if bound.policy.values_told is not None:
+        schema[PROPERTY]["values"] = bound.policy.values_told
     if bound.policy.promise.epochs and epoch is not None:
         schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 import pyarrow as pa
 
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.policy_fields import (
+    RULES_OF_VALUES,
     ClosenessDistance,
     DiversityKind,
     Field,
+    Per,
     Role,
 )
 
@@ -45,6 +47,26 @@ def rules_of_diversity(policy: RuledPolicy, unread: Collection[str]) -> Iterator
         )
 
 
+def words_of_values(fields: Iterable[Field]) -> Iterator[str]:
+    """What rules for sensitive values are with cohorts that last, a line a form. fields: those with rules."""
+    asked: dict[Per, list[str]] = {Per.RELEASE: [], Per.EPOCH: []}
+    for field in fields:
+        for rule in field.rules:
+            if rule.per is not None:
+                asked[rule.per].append(f"{rule.words} of {field.name}")
+    if of_releases := ", ".join(asked[Per.RELEASE]):
+        yield (
+            f"values, per release: {of_releases}. A floor for readers who do not link releases: the rows of every group"
+            " of a release meet it, for which cohorts are merged further in that release. It is no promise over the"
+            " epoch: who links releases takes the groups apart again and has the values of a cohort alone."
+        )
+    if of_epoch := ", ".join(asked[Per.EPOCH]):
+        yield (
+            f"values, per epoch, measured only: {of_epoch}. Nothing is done for it; the restricted metrics"
+            " (epoch_diversity) count the cohorts and people whose released rows do not meet it."
+        )
+
+
 def _rules_of_limits(field: Field, k: int, where: str) -> Iterator[str]:
     if field.diversity is not None:
         kind, least = field.diversity.kind, field.diversity.l
@@ -54,6 +76,9 @@ def _rules_of_limits(field: Field, k: int, where: str) -> Iterator[str]:
             yield f"{where}diversity.l: must be a whole number of at least 2 for kind: {kind}"
         elif isinstance(k, int) and least > k:
             yield f"{where}diversity.l: must be at most k = {k}; a class of k rows shows no more values"
+    for key, rule in zip(RULES_OF_VALUES, (field.diversity, field.closeness), strict=True):
+        if rule is not None and rule.max_failing is not None and rule.per is not Per.EPOCH:
+            yield f"{where}{key}.max_failing: belongs to per: epoch; say that, or leave it out"
     if field.closeness is not None and not 0 < field.closeness.t < 1:
         yield f"{where}closeness.t: must be above 0 and below 1, the largest distance there is"
 

@@ -450,7 +450,7 @@ class Group:
 
     build: makes the value of the members that were read.     short: the key whose value may stand alone, as text.
     example: shown where something else was written; empty: the keys are named.
-    whole: every key has to be there.
+    whole: every key has to be there, but those of which it is told what holds without them.
     """
 
     keys: tuple[Key, ...]
@@ -463,23 +463,29 @@ class Group:
     def told(self) -> str:
         return "mapping, see below" if not self.example else f"`{self.example}`"
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The keys that have to be there."""
+        return tuple(key.name for key in self.keys if self.whole and not key.without)
+
     def read(self, value: object, key: str, mistakes: list[str], where: str) -> Any:
         if self.short and isinstance(value, str):
             return self.build(**{self.short: value})
         names = [each.name for each in self.keys]
-        if not isinstance(value, Mapping) or (self.whole and any(value.get(name) is None for name in names)):
+        if not isinstance(value, Mapping) or any(value.get(name) is None for name in self.required):
             expected = f"such as {self.example}" if self.example else f"with the keys {', '.join(names)}"
             mistakes.append(f"{where}{key}: must be a mapping {expected}")
             return None
         mistakes += unknown_keys(value, names, f"{where}{key}.")
         values = read_keys(self.keys, value, mistakes, f"{where}{key}.")
-        return None if self.whole and len(values) < len(names) else self.build(**values)
+        there = sum(value.get(name) is not None for name in names)
+        return None if self.whole and len(values) < there else self.build(**values)
 
     def write(self, value: Any) -> object:
         return write_keys(self.keys, value)
 
     def schema(self) -> JsonSchema:
-        mapping = keys_schema(self.keys, tuple(key.name for key in self.keys) if self.whole else ())
+        mapping = keys_schema(self.keys, self.required)
         return {"anyOf": [{"type": "string"}, mapping]} if self.short else mapping
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kanonflow.schemas.against import Against
 from kanonflow.schemas.avro_names import renamed
+from kanonflow.schemas.diversity_declaration import words_of_values
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.lasting_policy import LastingPolicy, there
 from kanonflow.schemas.policy_choices import (
@@ -258,8 +259,18 @@ class Policy:
 
     @property
     def ruled(self) -> tuple[Field, ...]:
-        """The sensitive fields whose values every class must show enough of, in the policy's order."""
-        return tuple(field for field in self.fields if field.diversity or field.closeness)
+        """The fields whose values every class must show enough of, with these rules, in the policy's order."""
+        return tuple(field for field in (each.of_releases for each in self.fields) if field.rules)
+
+    @property
+    def counted(self) -> tuple[Field, ...]:
+        """The fields whose values are counted by cohort over an epoch, in the policy's order: all with rules."""
+        return tuple(field for field in self.fields if field.rules and self.promise.per is not None)
+
+    @property
+    def values_told(self) -> str | None:
+        """What the rules for sensitive values are with cohorts that last, in words; None: there are none."""
+        return " ".join(words_of_values(self.counted)) or None
 
     @property
     def closed(self) -> bool:

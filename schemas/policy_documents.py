@@ -60,7 +60,7 @@ def _table(title: str, keys: tuple[Key, ...]) -> Iterator[str]:
         yield _row(key.name, key)
         if isinstance(key.kind, Group) and key.kind.whole:
             for part in key.kind.keys:
-                yield _row(f"{key.name}.{part.name}", part, "has to be there")
+                yield _row(f"{key.name}.{part.name}", part, part.without or "has to be there")
         elif isinstance(key.kind, Group) and key.kind.keys not in _OWN_TABLES:
             yield from (_row(f"{key.name}.{part.name}", part) for part in key.kind.keys)
     yield ""

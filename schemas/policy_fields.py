@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import TypeVar
 
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.prefix_tree import PrefixOf
@@ -77,20 +78,72 @@ class ClosenessDistance(StrEnum):
     ORDERED = "ordered"
 
 
+RULES_OF_VALUES = ("diversity", "closeness")
+"""Keys of a sensitive field that say what its values must show."""
+
+
+class Per(StrEnum):
+    """What a rule for sensitive values is about, with cohorts that last.
+
+    release: the rows of every class of a release meet it.  epoch: the rows of a cohort over the epoch, measured only.
+    """
+
+    RELEASE = "release"
+    EPOCH = "epoch"
+
+
 @dataclass(frozen=True)
 class Diversity:
-    """l-diversity of a sensitive field in every class. l: a whole number, for entropy any above 1."""
+    """l-diversity of a sensitive field in every class. l: a whole number, for entropy any above 1.
+
+    per: what shows so many values; None: every class of a release, of protections that make them anew.
+    max_failing: of an epoch, the share of people in cohorts that do not show it above which a run has failed.
+    """
 
     kind: DiversityKind
     l: float  # noqa: E741 - the name it has everywhere
+    per: Per | None = None
+    max_failing: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Of what is counted, as metrics have it."""
+        return str(self.kind)
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"diversity ({self.kind}, l {self.l:g})"
 
 
 @dataclass(frozen=True)
 class Closeness:
-    """t-closeness of a sensitive field: no class is further than t, in (0, 1), from the whole release."""
+    """t-closeness of a sensitive field: no class is further than t, in (0, 1), from the whole release.
+
+    per, max_failing: as of ``Diversity``; of an epoch, no cohort is further from all rows of it.
+    """
 
     distance: ClosenessDistance
     t: float
+    per: Per | None = None
+    max_failing: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As of ``Diversity``."""
+        return str(self.distance)
+
+    @property
+    def words(self) -> str:
+        """As of ``Diversity``."""
+        return f"closeness ({self.distance}, t {self.t:g})"
+
+
+_Rule = TypeVar("_Rule", Diversity, Closeness)
+
+
+def _of_releases(rule: _Rule | None) -> _Rule | None:
+    return None if rule is not None and rule.per is Per.EPOCH else rule
 
 
 DATE_UNITS = ("second", "minute", "hour", "day", "month", "quarter", "year")
@@ -175,6 +228,20 @@ class Field:
     def part_of_time(self) -> PartOfTime | None:
         """What of an instant is published; None: the whole, or it is none."""
         return PartOfTime(self.value) if self.value in tuple(PartOfTime) else None
+
+    @property
+    def rules(self) -> tuple[Diversity | Closeness, ...]:
+        """What is asked of its values, diversity first."""
+        return tuple(rule for rule in (self.diversity, self.closeness) if rule is not None)
+
+    @property
+    def of_releases(self) -> Field:
+        """The field with the rules alone that every class of a release meets."""
+        return replace(
+            self,
+            diversity=_of_releases(self.diversity),
+            closeness=_of_releases(self.closeness),
+        )
 
     @property
     def also_quasi(self) -> bool:

@@ -41,6 +41,7 @@ from kanonflow.schemas.policy_fields import (
     Diversity,
     DiversityKind,
     Outside,
+    Per,
     QuasiType,
     Role,
 )
@@ -183,13 +184,33 @@ ASSESS = (
     ),
 )
 
+_PER = Key(
+    "per",
+    Choice(Per),
+    "With cohort: lasting, what must show it: the groups of every release, whose cohorts are merged further for that"
+    " release, a floor for readers who do not link releases; or each cohort over the epoch, which is measured only.",
+    "per",
+    default_told="release, and with cohort: lasting it has to be there",
+)
+_MAX_FAILING = Key(
+    "max_failing",
+    Number("a share of people, from 0 to 1", least=0, most=1),
+    "With per: epoch, share of the people released in cohorts that do not show it, above which a run ends with exit"
+    " code 3.",
+    "max_failing",
+    default_told="it is told, and ends no run",
+)
 _DIVERSITY = (
     Key("kind", Choice(DiversityKind), "How the different values of a class are counted.", "kind"),
     Key("l", Number("a number", whole=True), "How many different values each class must show.", "l"),
+    _PER,
+    _MAX_FAILING,
 )
 _CLOSENESS = (
     Key("distance", Choice(ClosenessDistance), "How far two values are from each other.", "distance"),
     Key("t", Number("a number"), "How far a class may be from the whole release, between 0 and 1.", "t"),
+    _PER,
+    _MAX_FAILING,
 )
 
 QUASI = (

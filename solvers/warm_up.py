@@ -93,14 +93,16 @@ def _classes(table: Table, ruled: bool, loss: str) -> None:
 def kernel_sets(
     shape: str, *, ruled: bool = False, hierarchies: bool = False, loss: str = "ncp", merging: bool = False
 ) -> tuple[str, ...]:
-    """Names in ``KERNEL_SETS`` of what ``warm_up`` calls with these arguments; merging: and ``warm_up_merging``.
+    """Names in ``KERNEL_SETS`` of what ``warm_up`` calls with these arguments; merging: and ``warm_up_merging``, which
+    then has the rules: people found cohorts without them.
 
     Empty for lattices, which need no kernels that take long.
     """
     of_trees = " hierarchies" * hierarchies
     names = [f"{shape} {loss}{of_trees}"] if shape in ("row_graph", "classes") else []
-    names += [f"classes ruled {loss}{of_trees}"] if shape == "classes" and ruled else []
-    return (*names, *([f"merging{of_trees}"] if merging else []))
+    if shape == "classes" and ruled and not merging:
+        names.append(f"classes ruled {loss}{of_trees}")
+    return (*names, *([f"merging{' ruled' * ruled}{of_trees}"] if merging else []))
 
 
 def warm_up_set(name: str) -> None:
@@ -110,8 +112,8 @@ def warm_up_set(name: str) -> None:
     KERNEL_SETS[name]()
 
 
-def warm_up_merging(hierarchies: bool = False) -> None:
-    """Merge the cohorts of a tiny window, with a last one. hierarchies: as of ``warm_up``."""
+def warm_up_merging(hierarchies: bool = False, ruled: bool = False) -> None:
+    """Merge the cohorts of a tiny window, with a last one. hierarchies, ruled: as of ``warm_up``."""
     n = 12
     numeric = np.arange(n, dtype=np.float64)[:, None] / (n - 1)
     table = Table(
@@ -123,7 +125,10 @@ def warm_up_merging(hierarchies: bool = False) -> None:
         heights=(np.array([1.0]),) if hierarchies else (),
     )
     here = np.ones(n, dtype=np.int64)
-    merge_cohorts(MergeTask(table, here, here, 3, 1, evaluations=2000, warm=np.arange(n) // 4))
+    task = MergeTask(table, here, here, 3, 1, evaluations=2000, warm=np.arange(n) // 4)
+    merge_cohorts(task)
+    for rule in [Sensitive(np.arange(n) // 6, "distinct", 2)] * ruled:
+        merge_cohorts(replace(task, sensitive=(rule,), of_row=np.arange(n)))
 
 
 def warm_up(
@@ -182,7 +187,8 @@ def _all_sets() -> dict[str, Callable[[], None]]:
             sets[f"classes {loss}{of_trees}"] = partial(warm_up, "classes", False, trees, loss)
             sets[f"classes ruled {loss}{of_trees}"] = partial(warm_up, "classes", True, trees, loss)
             sets[f"row_graph {loss}{of_trees}"] = partial(warm_up, "row_graph", False, trees, loss)
-        sets[f"merging{of_trees}"] = partial(warm_up_merging, trees)
+        for ruled in (False, True):
+            sets[f"merging{' ruled' * ruled}{of_trees}"] = partial(warm_up_merging, trees, ruled)
     return sets
 
 

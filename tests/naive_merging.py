@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kanonflow.solvers.merging.merging import MergeTask
-from tests import naive
+from kanonflow.solvers.problem.sensitive import Sensitive
+from tests import naive, naive_diversity
 from tests.mixed_tables import mixed_table
 
 
@@ -121,3 +122,39 @@ def merge_tasks(
         trees=draw(st.integers(0, numeric)),
         evaluations=evaluations,
     )
+
+
+def ruled_task(task: MergeTask, seed: int, fields: list[Sensitive]) -> MergeTask:
+    """A window with rules: fields without codes, whose values are drawn at random, some cohorts having one alone."""
+    rng = np.random.default_rng(seed)
+    of_row = rng.permutation(np.repeat(np.arange(task.rows.size), task.rows))
+    own = rng.integers(0, 3, task.rows.size)
+    drawn = []
+    for field in fields:
+        codes = rng.choice(4, of_row.size, p=[0.5, 0.25, 0.15, 0.1])
+        one = rng.random(task.rows.size) < 0.4
+        drawn.append(replace(field, codes=np.where(one[of_row], own[of_row], codes)))
+    return replace(task, sensitive=tuple(drawn), of_row=of_row)
+
+
+def meets_rules(task: MergeTask, cohorts: list[int]) -> bool:
+    """Whether a group of these cohorts meets every rule of its window, by lists and fractions."""
+    rows = np.flatnonzero(np.isin(task.of_row, cohorts)).tolist()
+    return naive_diversity.meets(rows, task.sensitive, range(task.of_row.size))
+
+
+def greedily_merged(task: MergeTask) -> list[list[int]] | None:
+    """Each cohort that lacks something takes the group that costs least in, one after the other; None: it cannot be."""
+    groups = [[cohort] for cohort in range(task.rows.size)]
+
+    def lacks(group: list[int]) -> bool:
+        return int(task.active[group].sum()) < task.k or not meets_rules(task, group)
+
+    while any(lacks(group) for group in groups):
+        if len(groups) == 1:
+            return None
+        group = next(group for group in groups if lacks(group))
+        others = [other for other in groups if other is not group]
+        best = min(others, key=lambda other: group_cost(task, group + other) - group_cost(task, other))
+        groups = [other for other in others if other is not best] + [sorted(group + best)]
+    return groups

@@ -212,6 +212,10 @@ LINES = {
             44_970,
             "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret",
         ),
+        (
+            44_790,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -244,6 +248,10 @@ LINES = {
         (19_425, "elements that spread the readers of a feed over Flink's workers"),
         (19_820, "rows go out only if a reader who knows more is left with k people"),
         (19_900, "a number a person, with its gate"),
+        (
+            20_020,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -252,6 +260,10 @@ LINES = {
         (20_010, "a cut by a tree that parts no equal people, for rows"),
         (20_020, "old classes are a start as a whole, too"),
         (20_050, "mending asks no unit twice, and bounds what it asks"),
+        (
+            20_265,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -284,6 +296,10 @@ LINES = {
         (8_790, "clauses to play against readers who know more"),
         (8_810, "drafts begin weeks on Mondays"),
         (8_950, "publish_member: its rules and words"),
+        (
+            8_955,
+            "values of groups with cohorts that last: merged for a release, counted over the epoch",
+        ),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -338,6 +354,10 @@ CODE = [
     (64_950, "events that two runs of a chain have released are found"),
     (65_155, "the audit cuts CSV into columns; mending asks no unit twice"),
     (65_300, "a number a person over an epoch, with its audit"),
+    (
+        65_430,
+        "values of groups with cohorts that last: merged for a release, counted over the epoch",
+    ),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -405,11 +405,19 @@ class Lasting(Rows):
 
     def checked(self, seen: Seen) -> Iterator[str]:
         """As of ``Graphs``."""
-        return of_cohorts(seen)
+        yield from of_cohorts(seen)
+        names = ", ".join(field.name for field in self.policy.ruled)
+        if names:
+            yield f"each group of each release shows what the policy asks of the values of {names}, of that release"
 
     def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
         """As of ``Graphs``."""
-        return of_cohorts_unchecked(seen)
+        yield from of_cohorts_unchecked(seen)
+        if names := ", ".join(field.name for field in self.policy.counted):
+            yield (
+                f"what the values of {names} tell of a cohort over the epoch",
+                "it is measured (epoch_diversity in the restricted metrics) and no promise",
+            )
 
 
 def protection_of(policy: Policy) -> Graphs:

@@ -31,6 +31,7 @@ from kanonflow.schemas.policy_fields import (
     Diversity,
     DiversityKind,
     Field,
+    Per,
 )
 from kanonflow.schemas.policy_rules import LEAST_PART
 from kanonflow.transforms.protections.needed_kernels import needed_kernels
@@ -189,7 +190,8 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
         if settings.field not in [field.name for field in fields]:
             raise PolicyError([f"--field: {settings.field} is not a field of the policy"], "compare")
         fields = tuple(
-            _with_limit(field, limit, settings) if field.name == settings.field else field for field in fields
+            _with_limit(field, limit, settings, policy.promise.per) if field.name == settings.field else field
+            for field in fields
         )
     most = policy.max_window_rows
     if settings.rows is not None:
@@ -201,14 +203,14 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
     return replace(policy, k=k, solver=solver, fields=fields, max_window_rows=most, **sizes)
 
 
-def _with_limit(field: Field, limit: float, settings: Settings) -> Field:
+def _with_limit(field: Field, limit: float, settings: Settings, per: Per | None) -> Field:
     if settings.ts:
         declared = field.closeness.distance if field.closeness else ClosenessDistance.EQUAL
         distance = ClosenessDistance(settings.distance) if settings.distance else declared
-        return replace(field, closeness=None if limit == 1 else Closeness(distance, float(limit)))
+        return replace(field, closeness=None if limit == 1 else Closeness(distance, float(limit), per))
     kind = field.diversity.kind if field.diversity else DiversityKind.FREQUENCY
     kind = DiversityKind(settings.kind) if settings.kind else kind
-    return replace(field, diversity=None if limit == 1 else Diversity(kind, float(limit)))
+    return replace(field, diversity=None if limit == 1 else Diversity(kind, float(limit), per))
 
 
 def _outcome(limit: float | None, played: Played, settings: Settings) -> Outcome:

@@ -62,6 +62,10 @@ def read_records(folder: Path, public: Collection[str] | None = None) -> list[Ma
     return records
 
 
+_WORDS = ("against", "publish_member", "values")
+"""What a release says of its policy in words, where that says such a thing."""
+
+
 def with_defaults(records: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Exact records of earlier builds with what they did not tell yet, as windows without a release say it."""
     defaults = metrics_defaults()
@@ -69,7 +73,9 @@ def with_defaults(records: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def stated_promise(release: Path) -> Mapping[str, Any]:
-    """policy, k, protect, cohort, epoch, against, publish_member as metrics have them; {} where there is no release.
+    """policy, k, protect, cohort, epoch, against, publish_member and values, as metrics have them.
+
+    {} where there is no release.
 
     epoch: None where they name several, or none. Reads the head of every file.
     Raises InputError: a file is damaged or no release, or two say different things.
@@ -79,7 +85,7 @@ def stated_promise(release: Path) -> Mapping[str, Any]:
         return {}
     first, head = heads[0]
     for path, other in heads:
-        for name in ("policy", "k", "protect", "cohort", "against", "publish_member"):
+        for name in ("policy", "k", "protect", "cohort", *_WORDS):
             if other[name] != head[name]:
                 raise InputError(
                     f"{path}: its {name} is not that of {first}; a page tells of releases of one policy"
@@ -102,10 +108,7 @@ def _stated(path: Path) -> Mapping[str, Any]:
         "protect": promise.protect,
         "cohort": promise.cohort,
         "epoch": epoch,
-        **{
-            key: words if isinstance(words := own.get(key), str) else None
-            for key in ("against", "publish_member")
-        },
+        **{name: own[name] if isinstance(own.get(name), str) else None for name in _WORDS},
     }
 
 

@@ -38,7 +38,8 @@ def who_links(head: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def told_promise(head: Mapping[str, Any], lost: str | None, renewal: str | None) -> Iterator[Block]:
-    """head: k, protect, cohort and against, as metrics have them. lost: ``no_promise``. renewal: ``told_renewal``."""
+    """head: k, protect, cohort, against and values, as metrics have them. lost: ``no_promise``. renewal: of
+    ``told_renewal``."""
     if lost is not None:
         yield Paragraph(lost)
         return
@@ -46,6 +47,7 @@ def told_promise(head: Mapping[str, Any], lost: str | None, renewal: str | None)
     yield Paragraph(promise.said(head["k"]))
     if renewal is not None:
         yield Paragraph(renewal)
-    if head.get("against"):
-        yield Paragraph(head["against"])
+    for name in ("against", "values"):
+        if head.get(name):
+            yield Paragraph(head[name])
     yield Items(promise.premises(head["k"]), "Premises of this promise, and what it does not cover")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ class LastingFigures(NamedTuple):
     merged, kept, groups: of the releases. candidates: smallest cohort of anybody released.
     intakes: people of each. newcomers_loss: mean over them of the GCP of newcomers' rows, by people; None: nobody.
     outdated: by field, share of released rows outside of their frozen box in the release where it is largest.
+    mended: loss of the groups before they were merged further for such rules, and after, by rows; None: all met them.
+    failing: by rule for sensitive values, people in cohorts whose rows that are out do not meet it, and all released.
     """
 
     known: int
@@ -36,6 +39,8 @@ class LastingFigures(NamedTuple):
     intakes: tuple[int, ...]
     newcomers_loss: float | None
     outdated: Mapping[str, float]
+    mended: tuple[float, float] | None
+    failing: Mapping[str, tuple[int, int]]
 
 
 def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) -> LastingFigures | None:
@@ -81,12 +86,54 @@ def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) ->
         if people
         else None,
         outdated,
+        _mended(released),
+        _failing(last.values()),
     )
 
 
+def _mended(released: Sequence[Record]) -> tuple[float, float] | None:
+    before = [each.get("loss_without_rules") for each in released]
+    if all(loss is None for loss in before):
+        return None
+    rows = sum(each["rows_released"] for each in released)
+    after = [each["loss_end"] for each in released]
+    before = [end if plain is None else plain for plain, end in zip(before, after, strict=True)]
+    weights = [each["rows_released"] for each in released]
+    sums = [sum(map(operator.mul, losses, weights)) for losses in (before, after)]
+    return sums[0] / rows, sums[1] / rows
+
+
+def _failing(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
+    """Summed over partitions. records: the last of each."""
+    sums: dict[str, tuple[int, int]] = {}
+    for record in records:
+        for rule, count in record.get("epoch_diversity", {}).items():
+            people, counted = sums.get(rule, (0, 0))
+            sums[rule] = (people + count["people"], counted + count["people_counted"])
+    return sums
+
+
+def failing_lines(figures: LastingFigures | None, policy: Policy | None) -> tuple[str, ...]:
+    """Why a run is a failure whose cohorts show too few values over the epoch (``max_failing``); none of others."""
+    if figures is None or policy is None:
+        return ()
+    lines = []
+    for field in policy.counted:
+        for rule in field.rules:
+            people, counted = figures.failing.get(f"{field.name}.{rule.name}", (0, 0))
+            if rule.max_failing is not None and people > rule.max_failing * counted:
+                lines.append(
+                    f"{people:,} of {counted:,} people released ({people / counted:.1%}) are in cohorts whose rows over"
+                    f" the epoch do not meet {rule.words} of {field.name}, and max_failing is {rule.max_failing:g}."
+                    " What was released stays. Larger cohorts (cohort_size) or a coarser field show more; or raise"
+                    " max_failing"
+                )
+    return tuple(lines)
+
+
 def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided: int = 0) -> tuple[str, ...]:
-    """One to six lines: the cohorts, who is in several partitions, groups, small intakes, who waits for what, what is
-    outdated.
+    """Some lines: the cohorts, who is in several partitions, groups, small intakes, who waits for what, what rules
+    for values cost, whom they leave over the epoch, what is outdated.
 
     divided: people with rows in more than one partition. Where there are any, no candidates over the epoch are told:
     each partition counts its own cohort of theirs only.
@@ -112,6 +159,16 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
     if policy is not None:
         lines += small_intakes(figures.intakes, policy)
     lines += [waiting_line(people, must, policy, figures.known) for must, people in figures.pool]
+    if figures.mended is not None:
+        lines.append(
+            "rules for sensitive values: groups were merged further for them in some releases, and lose"
+            f" {figures.mended[1]:.4f} in place of {figures.mended[0]:.4f}"
+        )
+    lines += [
+        f"values over the epoch: {people:,} of {counted:,} people released ({people / counted:.1%}) are in cohorts that"
+        f" do not meet {rule}; measured, not promised"
+        for rule, (people, counted) in figures.failing.items()
+    ]
     if policy is not None and policy.max_outdated is not None:
         above = {name: share for name, share in figures.outdated.items() if share > policy.max_outdated}
         if above:

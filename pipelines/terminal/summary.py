@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kanonflow.pipelines.terminal.lasting_lines import lasting_figures, lasting_lines, turn
+from kanonflow.pipelines.terminal.lasting_lines import failing_lines, lasting_figures, lasting_lines, turn
 from kanonflow.pipelines.terminal.lost_input import dropped_lines, lost_lines, lost_rows
 from kanonflow.pipelines.terminal.table import labelled
 from kanonflow.schemas.bound_policy import BoundColumn
@@ -178,6 +178,7 @@ def summarize(
     unfit, limit = unfit_of_counters(counters), 1.0 if policy is None else policy.rejected_limit
     lost = lost_rows(unfit, read, limit, columns, proposed)
     gcp = mean_of(released, "gcp")
+    figures = lasting_figures(records, None if policy is None else policy.waiting_ms)
     return RunSummary(
         releases=counters.get("releases", 0),
         conflicts=counters.get("release_conflict", 0),
@@ -194,12 +195,13 @@ def summarize(
         solve_seconds=sum(record["solve_ms"] for record in records) / 1e3,
         publish_seconds=sum(record["publish_ms"] for record in records) / 1e3,
         write_seconds=counters.get("write_microseconds", 0) / 1e6,
-        lasting=told_of_cohorts(records, policy, divided),
+        lasting=() if figures is None else lasting_lines(figures, policy, divided),
         lost=(
             *lost_lines(lost, sum(unfit.values()), read, limit),
             *dropped_lines(
                 counters.get(f"{_REASON}known_otherwise", 0), read, None if policy is None else policy.against
             ),
+            *failing_lines(figures, policy),
         ),
         rows_carried_in=counters.get("rows_carried_in", 0),
         rows_carried_out=counters.get("rows_carried_out", 0),

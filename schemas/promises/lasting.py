@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 from kanonflow.schemas.against import rules_of_against
-from kanonflow.schemas.policy_fields import PAYLOAD, Role
+from kanonflow.schemas.diversity_declaration import words_of_values
+from kanonflow.schemas.policy_fields import PAYLOAD, RULES_OF_VALUES, Per, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
@@ -36,6 +37,7 @@ class Lasting(Promise):
     epochs = True
     members = OF_LASTING
     group_columns = ("class_id",)
+    per = Per.RELEASE
     candidates = "By person: people of its cohort, over all releases of the epoch"
     evidence = (
         "What shows it: a proof that a machine checks (proofs/), of a model of the step and from these premises. That"
@@ -77,6 +79,7 @@ class Lasting(Promise):
             " epochs, policies or outputs over the same people. What all people of a cohort share is certain."
             " docs/guarantees.md has the rest.",
             *(() if policy.against is None else policy.against.words(policy.k)),
+            *words_of_values(policy.fields),
         )
 
     def waits(self, policy: PolicyParts) -> tuple[str, ...]:
@@ -259,11 +262,14 @@ def _rules_of_fields(policy: PolicyParts) -> Iterator[str]:
                 f"fields.{field.name}.also_quasi: a time differs from row to row, and cohort: lasting publishes boxes "
                 f"of what is a person's; leave it out, {_OTHERWISE}"
             )
-        for key in ("diversity", "closeness"):
-            if getattr(field, key) is not None:
+        for key in RULES_OF_VALUES:
+            rule = getattr(field, key)
+            if rule is not None and rule.per is None:
                 yield (
-                    f"fields.{field.name}.{key}: cohort: lasting would have to count it over all releases of a person, "
-                    f"which comes with a later version; leave it out, {_OTHERWISE}"
+                    f"fields.{field.name}.{key}: cohort: lasting has two forms of it, neither a promise over the epoch;"
+                    f" add per: release (in each release groups are merged until their values meet it, a floor "
+                    f"for readers who do not link releases) or per: epoch (counted for each cohort, measured only), "
+                    f"leave it out, {_OTHERWISE}"
                 )
 
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from kanonflow.schemas.policy_fields import RULES_OF_VALUES, Per
 from kanonflow.schemas.policy_parts import PolicyParts
 
 OF_LASTING = (
@@ -63,6 +64,7 @@ class Promise(ABC):
     an epoch, which they name; then who came once is known for good, and runs go on from each other.
     members: of ``OF_LASTING``, those that such a policy has. group_columns: columns of a release, of type long, that
     name the group of each row. evidence: whether it is proved, or tested.
+    per: what a rule for sensitive values that a release has to meet says it is about; None: nothing else is meant.
     no_plan: why partitions cannot be cut into shards by a plan, in words; None: they can.
     candidates, over_releases: words of a page, for the people of whom a person's rows are, and for what several
     releases leave of them.
@@ -83,6 +85,7 @@ class Promise(ABC):
     )
     over_releases: ClassVar[str] = "over five releases, not promised"
     no_plan: ClassVar[str | None] = None
+    per: ClassVar[Per | None] = None
 
     @abstractmethod
     def said(self, k: int) -> str:
@@ -123,6 +126,13 @@ class Promise(ABC):
         for key in OF_LASTING:
             if key not in self.members and getattr(policy, key) not in (None, ()):
                 yield f"{key}: belongs to cohort: lasting; leave it out, or say cohort: lasting"
+        for field in policy.fields:
+            for rule, key in ((getattr(field, key), key) for key in RULES_OF_VALUES):
+                if rule is not None and rule.per is Per.EPOCH:
+                    yield (
+                        f"fields.{field.name}.{key}.per: epoch belongs to cohort: lasting, for nothing else has one;"
+                        " leave it out: every class of every release meets the rule (per: release)"
+                    )
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:
         """Those of ``members`` that are as the policy would have them if it did not say them: they go with others."""

@@ -1,4 +1,9 @@
-"""The start: groups that are not feasible join where rows x box grows least, the cheapest join of all first."""
+"""The start: groups that are not feasible join where rows x box grows least, the cheapest join of all first.
+
+Not feasible is a group of fewer than k active people or, under rules for sensitive values, one that breaks one of them.
+Of two groups that meet a rule both together do (shares average, entropies and distances are concave and convex), so
+what is feasible stays so, whatever joins it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,13 @@ from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.merging.near_cohorts import NearCohorts
 from kanonflow.solvers.partition_search.group_loss import NOBODY, move, refresh_all
 from kanonflow.solvers.partition_search.groups import Groups, both_ncp, box_ncp, widen_box
+from kanonflow.solvers.partition_search.rules import HOME, ValueRules, forget, meets
 from kanonflow.solvers.units.individuals import Individuals
 
 # Cohorts looked at along the tour where the lists of a group's members name nobody outside it.
 TOUR_REACH = 16
+# Cohorts keep all of their rows.
+ALL_ROWS = np.int64(np.iinfo(np.int64).max)
 
 
 @kernel(inner=True)
@@ -81,15 +89,31 @@ def _best_join(
     return best, partner
 
 
+@kernel(inner=True, counting=False)
+def _lacks(people: Individuals, groups: Groups, number: int, rules: ValueRules | None = None) -> bool:
+    """Whether a group is not feasible. O(1), with rules its rows."""
+    lacking = groups.total[number, 1] < groups.k[0]
+    # Compiled away where there are no rules.
+    if rules is not None:  # noqa: SIM102
+        if not lacking:
+            forget(rules)
+            first = groups.head[number]
+            lacking = not meets(people, rules, groups.after, first, HOME, number, ALL_ROWS, NOBODY, NOBODY)
+    return lacking
+
+
 @kernel
-def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> int:
-    """Join groups until each is feasible; returns the joins that were priced. O(c k m (d + W) + c log c).
+def join_infeasible(
+    people: Individuals, groups: Groups, near: NearCohorts, rules: ValueRules | None = None
+) -> int:
+    """Join groups until each is feasible; returns the joins that were priced. O(c k m (d + W) + c log c), with rules
+    for each join the rows of the group more.
 
     Precondition: all cohorts together are feasible. The cheapest join comes first, that of the group of the least
     number at ties; the group of more cohorts keeps its number, at ties the lesser one.
     """
     c = groups.label.size
-    k = groups.k[0]
+    lacks = np.zeros(groups.size.size, dtype=np.bool_)
     seen = np.zeros(c, dtype=np.int64)
     looked = np.zeros(1, dtype=np.int64)
     version = np.zeros(c, dtype=np.int64)
@@ -101,12 +125,15 @@ def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> i
     heap: Any = [(0.0, NOBODY, NOBODY, NOBODY, NOBODY)]
     heap.pop()
     for number in range(c):
-        if groups.size[number] > 0 and groups.total[number, 1] < k:
+        if groups.size[number] > 0 and _lacks(people, groups, np.int64(number), rules):
+            lacks[number] = True
             growth, partner = _best_join(people, groups, cost, near, seen, np.int64(number), looked)
-            heapq.heappush(heap, (growth, np.int64(number), partner, version[number], version[partner]))
+            # Nobody is left where all are one group: then only rounding says that it lacks anything.
+            if partner >= 0:
+                heapq.heappush(heap, (growth, np.int64(number), partner, version[number], version[partner]))
     while len(heap) > 0:
         growth, number, partner, own, others = heapq.heappop(heap)
-        if version[number] != own or groups.total[number, 1] >= k:
+        if version[number] != own or not lacks[number]:
             continue
         if version[partner] == others:
             into, out = min(number, partner), max(number, partner)
@@ -120,8 +147,10 @@ def join_infeasible(people: Individuals, groups: Groups, near: NearCohorts) -> i
             version[out] += 1
             version[into] += 1
             number = into
-        if groups.total[number, 1] < k:
+            lacks[number] = _lacks(people, groups, number, rules)
+        if lacks[number]:
             growth, partner = _best_join(people, groups, cost, near, seen, number, looked)
-            heapq.heappush(heap, (growth, number, partner, version[number], version[partner]))
+            if partner >= 0:
+                heapq.heappush(heap, (growth, number, partner, version[number], version[partner]))
     refresh_all(people, groups)
     return looked[0]

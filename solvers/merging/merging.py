@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.merging.joining import join_infeasible
 from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
+from kanonflow.solvers.merging.value_descent import descend_under_rules
+from kanonflow.solvers.partition_search.diversity import check_eligible, failing_classes
 from kanonflow.solvers.partition_search.group_loss import total_loss
 from kanonflow.solvers.partition_search.groups import Groups, build_groups, in_order
+from kanonflow.solvers.partition_search.rules import ValueRules, build_rules
 from kanonflow.solvers.partition_search.search import search_partition
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, TableError
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
@@ -34,6 +39,8 @@ class MergeTask:
     active: int64 (c,), different people among them, 1 .. rows. k: active people that a group needs.
     seed: of the search. evaluations: of the search; None for the default, 0 for the start itself.
     warm: int64 (c,), the last window's group of each cohort, any non-negative numbers; -1: it was not there.
+    sensitive: fields of the r rows of the window, whose rules every group has to meet. of_row: int64 (r,), the cohort
+    of each of them; None: there are no such fields.
 
     Raises TableError when shapes or numbers do not fit, BudgetError for a negative budget or k below 1.
     """
@@ -45,6 +52,8 @@ class MergeTask:
     seed: int
     evaluations: int | None = None
     warm: NDArray[np.int64] | None = None
+    sensitive: Sequence[Sensitive] = ()
+    of_row: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         who = self.table.individuals
@@ -57,6 +66,10 @@ class MergeTask:
             raise TableError("each cohort needs active people, and no more of them than rows")
         if self.warm is not None and self.warm.shape != (c,):
             raise TableError("warm needs one entry a cohort")
+        if self.sensitive and (
+            self.of_row is None or not np.array_equal(np.bincount(self.of_row, minlength=c), self.rows)
+        ):
+            raise TableError("rules for sensitive values need the cohort of each row")
         if self.k < 1:
             raise BudgetError("k must be 1 or more")
         if self.evaluations is not None and self.evaluations < 0:
@@ -72,6 +85,7 @@ class Merged(NamedTuple):
     greedy ones won, None without a last window.
     groups_kept: groups of the answer that are a group of the last window, restricted to the cohorts that are here.
     lower_bound: no groups of these cohorts lose less: each by itself, without a floor.
+    plain_loss: of the groups as they were before the rules for sensitive values were looked at; None: all met them.
     groups_merged: groups of more than one cohort. evaluations: hulls that were priced, for the starts too.
     """
 
@@ -85,6 +99,7 @@ class Merged(NamedTuple):
     groups_kept: int
     groups_merged: int
     evaluations: int
+    plain_loss: float | None = None
 
 
 def _state(task: MergeTask, people: Individuals, labels: NDArray[np.integer[Any]]) -> Groups:
@@ -185,11 +200,16 @@ def merge_cohorts(task: MergeTask) -> Merged:
     corners, of a clock or of the machine. Why: what is decided in a window may depend on a cohort's rows as a whole
     only, or exchanging the rows of two of its people would show.
 
-    Raises InfeasibleError when all cohorts together have fewer than k active people. Near linear in c.
+    Rules for sensitive values are looked at last: groups that break one are joined on until none does, and then part
+    again as far as they can (``value_descent``). Where all meet them, the answer is the one without rules.
+
+    Raises InfeasibleError when all cohorts together have fewer than k active people, NotDiverseError when they do not
+    meet the rules together: then no groups of all of them do. Near linear in c, and in the rows under rules.
     """
     c = task.rows.size
     if task.active.sum() < task.k:
         raise InfeasibleError("all cohorts together have fewer than k active people")
+    check_eligible(task.sensitive)
     people = _cohorts(task)
     if c == 1:
         return _alone(task, people)
@@ -215,6 +235,10 @@ def merge_cohorts(task: MergeTask) -> Merged:
         # Gains are sums of differences: the last digits of a search that found nothing could show a rise.
         if answer_loss < loss:
             labels, loss = answer, answer_loss
+    plain = None
+    if (mended := _mended(task, people, near, labels, limit)) is not None:
+        plain, labels, loss = loss, mended.labels, mended.loss
+        evaluations += mended.evaluations
     return Merged(
         labels=labels,
         loss=loss,
@@ -226,4 +250,38 @@ def merge_cohorts(task: MergeTask) -> Merged:
         groups_kept=_groups_kept(labels, task.warm),
         groups_merged=int((np.bincount(labels) > 1).sum()),
         evaluations=evaluations,
+        plain_loss=plain,
     )
+
+
+def _rules(task: MergeTask, people: Individuals) -> ValueRules | None:
+    """The rules over the rows of cohorts, each one's in the order of their values: who has which is not seen."""
+    if task.of_row is None or not task.sensitive:
+        return None
+    values = np.stack([field.codes for field in task.sensitive])
+    order = np.unique(values, axis=1, return_inverse=True)[1].reshape(-1)
+    return build_rules(people._replace(of_row=task.of_row), task.sensitive, order, people.rows.size, 0)
+
+
+def _mended(
+    task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int32], limit: int
+) -> _Start | None:
+    """Groups that meet the rules, made of groups that need not; None: they meet them. limit: evaluations at most.
+
+    Of those groups and of single cohorts, whichever comes to less.
+    """
+    rules = _rules(task, people)
+    if rules is None or not failing_classes(labels[task.of_row], task.sensitive).any():
+        return None
+    answers = []
+    for begun in (labels, np.arange(labels.size)):
+        groups = _state(task, people, begun)
+        evaluations = join_infeasible(people, groups, near, rules)
+        # Afresh, as in ``_joined``.
+        groups = _state(task, people, in_order(groups.label))
+        evaluations += descend_under_rules(people, groups, near, rules, limit)
+        answer = in_order(groups.label)
+        loss = total_loss(people, _state(task, people, answer))
+        answers.append(_Start(groups, answer, loss, evaluations))
+    best = min(answers, key=lambda each: each.loss)
+    return best._replace(evaluations=sum(each.evaluations for each in answers))

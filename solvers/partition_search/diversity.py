@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,11 @@ def check_eligible(fields: Sequence[Sensitive]) -> None:
     """
     for number, field in enumerate(fields):
         whole = np.zeros(field.codes.size, dtype=np.int64)
-        if field.kind is not None and field.codes.size and _l_failures(whole, field, 1)[0]:
+        if (
+            field.kind is not None
+            and field.codes.size
+            and _l_failures(_counts(whole, field.codes, 1), field)[0]
+        ):
             most = np.bincount(field.codes).max() / field.codes.size
             raise NotDiverseError(
                 f"sensitive field {number + 1} has no {field.kind} l-diversity of {field.l:g} over all rows together: "
@@ -52,29 +57,52 @@ def failing_classes(labels: NDArray[np.int32], fields: Sequence[Sensitive]) -> N
     """
     classes = int(labels.max(initial=-1)) + 1
     kept = labels >= 0
-    failing = np.zeros(classes, dtype=np.bool_)
+    broken = np.zeros(classes, dtype=np.bool_)
     for field in fields:
-        of_row, codes = labels[kept].astype(np.int64), field.codes[kept]
-        part = Sensitive(codes, field.kind, field.l, field.distance, field.t)
-        if field.kind is not None:
-            failing |= _l_failures(of_row, part, classes)
-        if field.distance is not None:
-            failing |= _t_failures(of_row, part, classes)
+        broken |= failing(_counts(labels[kept].astype(np.int64), field.codes[kept], classes), field)
     # A number that no row has is no class.
-    return failing & (np.bincount(labels[kept], minlength=classes) > 0)
+    return broken & (np.bincount(labels[kept], minlength=classes) > 0)
 
 
-def _counts(
-    labels: NDArray[np.int64], field: Sensitive
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Class, value and number of rows of each pair that occurs, by class."""
-    pairs, counts = np.unique(labels * max(field.values, 1) + field.codes, return_counts=True)
-    return pairs // max(field.values, 1), pairs % max(field.values, 1), counts
+class Counts(NamedTuple):
+    """Rows by class and value, of each pair that occurs.
+
+    owner, value: int64 (p,), class and value of each, by class; of an ordered distance the values in their order.
+    rows: int64 (p,). classes: how many there are; each has rows.
+    """
+
+    owner: NDArray[np.int64]
+    value: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    classes: int
+
+    @property
+    def of_class(self) -> NDArray[np.int64]:
+        """Rows of each class, int64 (classes,)."""
+        return np.bincount(self.owner, weights=self.rows, minlength=self.classes).astype(np.int64)
 
 
-def _l_failures(labels: NDArray[np.int64], field: Sensitive, classes: int) -> NDArray[np.bool_]:
-    owner, _, counts = _counts(labels, field)
-    rows = np.bincount(labels, minlength=classes)
+def failing(counts: Counts, rule: Sensitive) -> NDArray[np.bool_]:
+    """Which classes break a rule, bool (classes,), of which all rows go out. rule: its codes are not read.
+
+    O(pairs), with the ordered distance classes times values.
+    """
+    broken = np.zeros(counts.classes, dtype=np.bool_)
+    if rule.kind is not None:
+        broken |= _l_failures(counts, rule)
+    if rule.distance is not None:
+        broken |= _t_failures(counts, rule)
+    return broken
+
+
+def _counts(labels: NDArray[np.int64], codes: NDArray[np.int64], classes: int) -> Counts:
+    values = int(codes.max(initial=0)) + 1
+    pairs, rows = np.unique(labels * values + codes, return_counts=True)
+    return Counts(pairs // values, pairs % values, rows, classes)
+
+
+def _l_failures(every: Counts, field: Sensitive) -> NDArray[np.bool_]:
+    owner, counts, classes, rows = every.owner, every.rows, every.classes, every.of_class
     if field.kind == "distinct":
         return np.bincount(owner, minlength=classes) < field.l
     if field.kind == "frequency":
@@ -86,10 +114,9 @@ def _l_failures(labels: NDArray[np.int64], field: Sensitive, classes: int) -> ND
     return entropy < math.log(field.l) - TOLERANCE
 
 
-def _t_failures(labels: NDArray[np.int64], field: Sensitive, classes: int) -> NDArray[np.bool_]:
-    owner, value, counts = _counts(labels, field)
-    rows = np.bincount(labels, minlength=classes)
-    share = np.bincount(field.codes, minlength=field.values) / max(field.codes.size, 1)
+def _t_failures(every: Counts, field: Sensitive) -> NDArray[np.bool_]:
+    owner, value, counts, classes, rows = *every[:4], every.of_class
+    share = np.bincount(value, weights=counts) / max(int(counts.sum()), 1)
     if field.distance == "equal":
         over = np.maximum(counts / rows[owner] - share[value], 0.0)
         return np.bincount(owner, weights=over, minlength=classes) > field.t + TOLERANCE

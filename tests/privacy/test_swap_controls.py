@@ -86,6 +86,7 @@ def weighted_by_person(
     domains: Domains,
     last: LastGroups,
     seed: int,
+    *_: object,
 ) -> WindowGroups:
     """The rows of some people count more than those of others."""
     heavy = np.repeat(np.arange(person.size), 1 + 30 * (person % 2))
@@ -101,6 +102,7 @@ def cohorts_by_their_rows(
     domains: Domains,
     last: LastGroups,
     seed: int,
+    *_: object,
 ) -> WindowGroups:
     """Cohorts are taken in the order of their first rows."""
     cohorts, first, place = np.unique(cohort, return_index=True, return_inverse=True)

@@ -1,11 +1,12 @@
 """Cohorts that last: who is new may enter, cohorts are merged, groups go out under frozen boxes.
 
     admit    who is known by the roster; newcomers join the pool; an intake, or not     (``intake``)
-    solve    rows out that would tell too much; cohorts merged until each group has k active people
+    solve    rows out that would tell too much; cohorts merged until each group has k active people, and values that
+             meet the rules for sensitive fields
     issue    frozen boxes, times of groups and payloads through the gate                 (as ever)
     leave    the roster with its new segment, who waits for the next intake, the groups
 
-What is decided in a window follows from who entered when, and of each cohort how many people and rows are here:
+What is decided in a window follows from who entered when, and of each cohort how many people and which rows are here:
 exchanging all rows of two people of a cohort decides nothing otherwise. ``tests/privacy/test_swap.py`` holds that.
 Time: near linear in the rows and in the cohorts here, and the solver's for who enters.
 """
@@ -20,18 +21,25 @@ import pyarrow as pa
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.promises.promise import Promise
+from kanonflow.solvers.problem.errors import NotDiverseError
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.lineage.release_lineage import RosterMark
 from kanonflow.transforms.protections.intake import Entered, enter, roster_state
 from kanonflow.transforms.protections.known_otherwise import going_out, items_before
-from kanonflow.transforms.protections.lasting_metrics import GroupedRows, roster_metrics, window_metrics
+from kanonflow.transforms.protections.lasting_metrics import (
+    GroupedRows,
+    roster_metrics,
+    values_after,
+    window_metrics,
+)
+from kanonflow.transforms.protections.sensitive_values import sensitive_fields
 from kanonflow.transforms.protections.solver_refusals import refusals_of_search
 from kanonflow.transforms.protections.window_parts import WindowParts
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.due import Due
-from kanonflow.transforms.release.ledger import KNOWN_OTHERWISE, hold, own_ends, picked, reject
+from kanonflow.transforms.release.ledger import KNOWN_OTHERWISE, NOT_DIVERSE, hold, own_ends, picked, reject
 from kanonflow.transforms.release.stages import Answer, Before, Left, People, Publication, Solved
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
@@ -83,14 +91,18 @@ class Lasting:
     def solve(self, due: Due, admitted: Entered, before: Before) -> Grouped:
         """The groups as closed classes over the rows, under frozen boxes; without rows that would tell too much.
 
-        Where too few people are left of whom rows may go out, nothing is decided, and all of them wait.
+        Where too few people are left of whom rows may go out, or what may go out does not meet the rules for sensitive
+        values even as one group, nothing is decided, and all of them wait.
         """
         goes, items = going_out(due, admitted, before)
         gathered, admitted = admitted, admitted.only(goes)
         if (np.bincount(admitted.person) > 0).sum() < due.policy.k:
             return Grouped(unreleased=hold(due, gathered.rows, "too_few_peers"))
         dropped = reject(due, picked(gathered.rows, ~goes), KNOWN_OTHERWISE)
-        groups = _merge(due, admitted, before)
+        try:
+            groups = _merge(due, admitted, before)
+        except NotDiverseError:
+            return Grouped(unreleased=hold(due, gathered.rows, NOT_DIVERSE))
         taken = due.milliseconds_since(admitted.began)
         # From here on they are rows of people who are known: what was wrong with their values is nobody's business.
         rows = admitted.rows.drop_columns([FAULT_COLUMN])
@@ -118,11 +130,14 @@ class Lasting:
         """Domains grow with who entered, and with nothing else; the roster only together with a release."""
         stands = admitted.kept if publication is None else admitted.out
         last, items = roster_state(before, due).last, items_before(due, before)
+        values = roster_state(before, due).values
         if publication is not None:
             items = solved.items
+        if publication is not None and solved.made is not None:
+            values = values_after(due, solved.made, values)
         if publication is not None and solved.made is not None and _begins_the_next(due):
             last = solved.made.groups.last
-        state = RosterState(stands.roster.head, stands.pool, last, items)
+        state = RosterState(stands.roster.head, stands.pool, last, items, values)
         warm = replace(before.warm, domains=dict(stands.domains), roster=state)
         told = roster_metrics(due, stands.roster, state)
         if publication is None or solved.made is None:
@@ -154,7 +169,16 @@ def _begins_the_next(due: Due) -> bool:
 def _merge(due: Due, entered: Entered, before: Before) -> WindowGroups:
     last = roster_state(before, due).last
     roster, _, domains = entered.out
-    return window_groups(roster, entered.cohort, entered.person, due.bound, domains, last, due.search_seed)
+    return window_groups(
+        roster,
+        entered.cohort,
+        entered.person,
+        due.bound,
+        domains,
+        last,
+        due.search_seed,
+        sensitive_fields(entered.rows, due.bound),
+    )
 
 
 def _solution(structure: Partition, groups: WindowGroups) -> Solution:

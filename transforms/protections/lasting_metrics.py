@@ -18,6 +18,7 @@ from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.protections.intake import Entered
+from kanonflow.transforms.protections.sensitive_values import single_rules
 from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.candidates_left import CohortRows, candidates_left
@@ -26,6 +27,7 @@ from kanonflow.transforms.release.metrics import histogram
 from kanonflow.transforms.release.stages import Publication
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.roster.roster_state import RosterState
+from kanonflow.transforms.roster.values_out import ValuesOut
 from kanonflow.transforms.roster.window_groups import WindowGroups
 
 
@@ -45,10 +47,33 @@ def roster_metrics(due: Due, roster: Roster, state: RosterState) -> dict[str, An
         "epoch": epoch_text(roster.head.epoch),
         "against": None if against is None else against.in_a_line(due.policy.k),
         "publish_member": None if member is None else member.words,
+        "values": due.policy.values_told,
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),
+        "epoch_diversity": epoch_diversity(due, roster, state.values),
     }
+
+
+def values_after(due: Due, made: GroupedRows, before: ValuesOut) -> ValuesOut:
+    """What is out of sensitive fields with rules once these rows are. O(n log n)."""
+    cohort = made.groups.cohorts[made.frozen.cohort_of_row]
+    return before.followed_by(cohort, made.rows, due.policy.counted)
+
+
+def epoch_diversity(due: Due, roster: Roster, values: ValuesOut) -> dict[str, dict[str, int]]:
+    """By rule, the cohorts and people whose rows that are out of the epoch do not meet it."""
+    by_rule = {}
+    for each in due.policy.counted:
+        for name, rule in single_rules(each):
+            if each.name in values.of:
+                cohorts, counted = values.failing(each, rule)
+                by_rule[f"{each.name}.{name}"] = {
+                    "cohorts": int(cohorts.size),
+                    "people": int(roster.members[cohorts].sum()),
+                    "people_counted": int(roster.members[counted].sum()),
+                }
+    return by_rule
 
 
 def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: Publication) -> dict[str, Any]:
@@ -60,6 +85,7 @@ def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: P
         "people_entered": 0 if segment is None else int(segment.people.size),
         "changed_before_entry": 0 if segment is None else int(entered.taken.changed.sum()),
         "groups_merged": merged.groups_merged,
+        "loss_without_rules": merged.plain_loss,
         "groups_kept": merged.groups_kept if merged.warm_loss is not None else None,
         "epoch_candidates": {
             "minimum": int(sizes.min()),

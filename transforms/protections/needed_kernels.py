@@ -31,9 +31,9 @@ class Kernels(NamedTuple):
 
     def load(self) -> None:
         """Call each once, so that it is there."""
-        warm_up(self.shape, self.ruled, self.hierarchies, self.loss, self.names)
+        warm_up(self.shape, self.ruled and not self.merging, self.hierarchies, self.loss, self.names)
         if self.merging:
-            warm_up_merging(self.hierarchies)
+            warm_up_merging(self.hierarchies, self.ruled)
 
 
 def needed_kernels(bound: BoundPolicy) -> Kernels:

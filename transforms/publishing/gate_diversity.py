@@ -19,9 +19,9 @@ ROUNDING = 2e-9
 
 
 def diversity_faults(
-    released: pa.Table, labels: NDArray[np.int32] | None, bound: BoundPolicy
+    released: pa.Table, labels: NDArray[np.integer] | None, bound: BoundPolicy
 ) -> list[tuple[str, str]]:
-    """Field and key of every rule that some class breaks. labels: int32 (n,), the class of each released row.
+    """Field and key of every rule that some class breaks. labels: (n,), the class of each released row.
 
     None, a graph: every rule counts as broken, for the values on a record's slots are not settled by its members.
     """

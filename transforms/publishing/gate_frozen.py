@@ -22,6 +22,7 @@ from kanonflow.transforms.publishing.gate import (
     check_payload,
     row_individuals,
 )
+from kanonflow.transforms.publishing.gate_diversity import diversity_faults
 from kanonflow.transforms.publishing.gate_kinds import EVERY, inside
 from kanonflow.transforms.roster.corners import COHORT
 from kanonflow.transforms.roster.pool import Pool
@@ -91,6 +92,7 @@ def check_frozen_release(
     - the box holds every corner of the frozen box of every cohort of the group; the time holds every row's own window;
     - the payloads of a group are those of its own rows, each once;
     - with ``publish_member`` a person has one number on all rows, and no two people have the same.
+    - the rows of every group show what the policy asks of sensitive values in a release, counted from what is released.
     O(n d + corners d).
     """
     n, k = rows.num_rows, bound.policy.k
@@ -104,6 +106,8 @@ def check_frozen_release(
         raise GateError(f"{int((group[factor] != group).sum())} rows carry the payload of another group")
     check_payload(released, rows, factor, bound)
     _check_members(released, row_individuals(rows, bound)[factor], bound)
+    for name, key in diversity_faults(released, group, bound):
+        raise GateError(f"field {name}: some groups do not have the {key} that the policy asks for")
     groups, first = np.unique(group, return_index=True)
     if not np.array_equal(groups, np.arange(frozen.class_ids.size)):
         raise GateError("some groups have no rows")

@@ -14,6 +14,7 @@ from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.roster.items_out import ItemsOut, read_items
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead
+from kanonflow.transforms.roster.values_out import ValuesOut, read_values
 from kanonflow.transforms.roster.window_groups import LastGroups, no_groups
 from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 
@@ -21,12 +22,14 @@ from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 @dataclass(frozen=True)
 class RosterState:
     """head: of the roster; its segments stand elsewhere. pool: who waits for an intake. last: groups of the last
-    release. items: what is out that a reader may know (``against``); None: that is not counted."""
+    release. items: what is out that a reader may know (``against``); None: that is not counted. values: what is out of
+    sensitive fields with rules."""
 
     head: RosterHead
     pool: Pool
     last: LastGroups = field(default_factory=no_groups)
     items: ItemsOut | None = None
+    values: ValuesOut = field(default_factory=ValuesOut)
 
 
 POOL_MAGIC = b"KFWP"
@@ -51,10 +54,13 @@ def rest_of_roster(state: RosterState | None) -> Content:
         "last_groups": state.last.groups.astype("<i8").tobytes(),
     }
     meta = {"head": list(state.head)}
-    if state.items is None:
-        return Content({"roster": meta}, parts)
-    items = state.items.content()
-    return Content({"roster": meta | items.meta}, parts | items.parts)
+    if state.items is not None:
+        items = state.items.content()
+        meta, parts = meta | items.meta, parts | items.parts
+    if state.values.of:
+        values = state.values.content()
+        meta, parts = meta | values.meta, parts | values.parts
+    return Content({"roster": meta}, parts)
 
 
 def read_roster_state(parts: UnreadParts, pool: Pool | None = None) -> RosterState | None:
@@ -68,7 +74,8 @@ def read_roster_state(parts: UnreadParts, pool: Pool | None = None) -> RosterSta
         raise ValueError("the last groups are none")
     # States of before counted no items, nor do those of a policy that asks for none.
     items = read_items(parts, meta["items"]) if "items" in meta else None
-    return RosterState(RosterHead(*meta["head"]), pool, last, items)
+    values = read_values(parts, meta["values"]) if "values" in meta else ValuesOut()
+    return RosterState(RosterHead(*meta["head"]), pool, last, items, values)
 
 
 def pool_to_bytes(pool: Pool) -> bytes:

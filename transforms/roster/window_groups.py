@@ -1,7 +1,8 @@
 """The groups of a window: cohorts with rows here, merged until each group has k active people.
 
-What it sees of a window is which cohorts have rows here, how many rows and how many people with rows: exchanging the
-rows of two people of a cohort changes no group.
+What it sees of a window is which cohorts have rows here, how many rows and how many people with rows, and of a
+sensitive field with rules the values of each cohort's rows together: exchanging the rows of two people of a cohort
+changes no group.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.solvers.merging.merging import Merged, MergeTask, merge_cohorts
+from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.transforms.columns.encode import Encoded, encode
 from kanonflow.transforms.kinds.domains import Domains
 from kanonflow.transforms.roster.roster import Roster
@@ -67,13 +69,16 @@ def window_groups(
     domains: Domains,
     last: LastGroups,
     seed: int,
+    sensitive: tuple[Sensitive, ...] = (),
 ) -> WindowGroups:
     """Groups over the rows of a window.
 
     cohort: int64 (n,), of each row's person. person: int64 (n,), whose each row is.
     domains: of the partition; the boxes lie within them. last: of the release before. seed: of the search.
+    sensitive: fields of these rows whose rules each group has to meet.
 
     Precondition: at least k people. Postcondition: each group has rows of k people; it is made of whole cohorts.
+    Raises NotDiverseError: not even all cohorts together meet the rules.
     """
     cohorts, place, rows = np.unique(cohort, return_inverse=True, return_counts=True)
     # Of each person who is here the cohort, which is one.
@@ -92,6 +97,8 @@ def window_groups(
         if (each := bound.policy.solver.evaluations_per_row) is None
         else int(each * cohort.size),
         warm=_warm(cohorts, last),
+        sensitive=sensitive,
+        of_row=place if sensitive else None,
     )
     merged = merge_cohorts(task)
     groups = merged.labels.astype(np.int64)

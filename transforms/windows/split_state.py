@@ -77,6 +77,7 @@ def split_state(
                     None
                     if (items := state.warm.roster.items) is None
                     else items.numbered(parts[number].number),
+                    state.warm.roster.values.numbered(parts[number].number),
                 ),
             ),
             batches=tuple(batches),

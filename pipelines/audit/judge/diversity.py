@@ -1,8 +1,9 @@
 """Do the published classes show what the policy asks of sensitive fields?
 
-Rows of one release with equal boxes count as one class. Several closed classes may share a box; if each meets a rule,
-so do all of them together (shares and entropy average, distances are convex, different values add up), so what fails
-here failed there. It takes the releases alone, and counts in whole numbers.
+Rows of one release that name one group are a class; where rows name none, those with equal boxes are. Several closed
+classes may share a box; if each meets a rule, so do all of them together (shares and entropy average, distances are
+convex, different values add up), so what fails here failed there. It takes the releases alone, and counts in whole
+numbers. A rule that says per: epoch is measured and no promise: nothing is judged by it.
 """
 
 import math
@@ -24,15 +25,18 @@ def check_diversity(released: ReleasedRows, payload_books: Sequence[CodeBook], f
 
     payload_books: of the columns of ``released.payload``. O(rows + classes x values).
     """
+    groups = released.groups
+    named = (released.boxes if groups is None else groups.of_row[:, None]).tolist()
     for column, book in enumerate(payload_books):
-        diversity, closeness = book.column.field.diversity, book.column.field.closeness
-        if diversity is None and closeness is None:
+        asked = book.column.field.of_releases
+        diversity, closeness = asked.diversity, asked.closeness
+        if not asked.rules:
             continue
         places = _order(book)
         classes: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
         whole: dict[int, Counter[int]] = defaultdict(Counter)
         cells = released.payload[:, column].tolist()
-        for release, box, code in zip(released.release.tolist(), released.boxes.tolist(), cells, strict=True):
+        for release, box, code in zip(released.release.tolist(), named, cells, strict=True):
             value = places[code]
             classes[(release, *box)][value] += 1
             whole[release][value] += 1

@@ -14,7 +14,9 @@ from kanonflow.pipelines.report.public_facts import public_facts
 from kanonflow.pipelines.report.report import write_report
 from kanonflow.pipelines.run_records.released_again import LOSS
 from kanonflow.pipelines.run_records.verdict import Verdict, judged_files
+from kanonflow.schemas.diversity_declaration import words_of_values
 from kanonflow.schemas.errors import InputError
+from kanonflow.schemas.policy_fields import Diversity, DiversityKind, Field, Per, Role
 from tests.page_reading import ReadPage, read_page
 from tests.pipelines.report.told_runs import (
     MODES,
@@ -153,6 +155,18 @@ def test_the_reader_that_a_policy_is_against_is_told(tmp_path: Path) -> None:
     )
     out = write_run(tmp_path, [each | {"against": words} for each in ninety("lasting", 4)])
     _, page = certificate(out)
+    assert words in page.text
+    assert words in (out / "restricted/report.html").read_text()
+
+
+def test_what_rules_for_values_are_is_told(tmp_path: Path) -> None:
+    """A floor of each release, and no promise over the epoch: by the metrics, and on the page inside as well."""
+    (words,) = words_of_values(
+        [Field("pay", Role.SENSITIVE, diversity=Diversity(DiversityKind.DISTINCT, 2, Per.RELEASE))]
+    )
+    out = write_run(tmp_path, [each | {"values": words} for each in ninety("lasting", 4)])
+    _, page = certificate(out)
+    assert "A floor for readers who do not link releases" in words
     assert words in page.text
     assert words in (out / "restricted/report.html").read_text()
 

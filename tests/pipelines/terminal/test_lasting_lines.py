@@ -123,3 +123,39 @@ def test_the_table_and_the_live_line_have_them() -> None:
     told = summarize({}, records, 1.0).render()
     assert told.endswith("4 people wait for the next intake")
     assert people_shown([records[-1], step(1, 6, 10, partition="01")]) == "40 people in, 10 wait"
+
+
+def ruled(**rule: Any) -> dict[str, Any]:
+    """Keys of a policy with a rule for what is paid."""
+    fields = {
+        "who": "individual",
+        "when": "time",
+        "age": {"role": "quasi", "type": "numeric"},
+        "pay": {"role": "sensitive", "diversity": {"kind": "distinct", "l": 2} | rule},
+    }
+    return {"fields": fields}
+
+
+def counted(people: int) -> dict[str, Any]:
+    """What a record tells of the rule."""
+    return {"epoch_diversity": {"pay.distinct": {"cohorts": 1, "people": people, "people_counted": 40}}}
+
+
+def test_whom_a_rule_leaves_over_the_epoch_is_told_and_too_many_are_no_success() -> None:
+    """The last of each partition counts; it is measured, and ends a run only where the policy says how many may be."""
+    records = [
+        entered(0, 40, loss_end=0.1, **counted(30)),
+        step(1, 0, 40, loss_end=0.3, loss_without_rules=0.1, **counted(8)),
+        entered(1, 40, partition="other", loss_end=0.1, **counted(2)),
+    ]
+    told = lines(records, **ruled(per="release"))
+    assert "10 of 80 people released (12.5%) are in cohorts that do not meet pay.distinct; measured" in told
+    assert "and lose" in told
+    for most, failed in ((0.12, True), (0.13, False), (None, False)):
+        more = {} if most is None else {"max_failing": most}
+        told_of = summarize(
+            {"rows_read": 9, "rows_released": 9}, records, 1.0, policy(**ruled(per="epoch", **more))
+        )
+        assert bool(told_of.problems()) == failed
+        assert not failed or "10 of 80 people released (12.5%)" in told_of.problems()[0]
+    assert "rules for sensitive values" not in lines([entered(0, 40)], **ruled(per="release"))

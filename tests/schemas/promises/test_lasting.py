@@ -139,15 +139,36 @@ REFUSED = {
         with_field(
             "amount", {"role": "sensitive", "diversity": {"kind": "distinct", "l": 2}}, cohort="lasting"
         ),
-        "fields.amount.diversity: cohort: lasting would have to count it",
-        "cohort: window",
+        "fields.amount.diversity: cohort: lasting has two forms of it",
+        "add per: release",
     ),
     "closeness": (
         with_field(
             "amount", {"role": "sensitive", "closeness": {"distance": "equal", "t": 0.2}}, cohort="lasting"
         ),
-        "fields.amount.closeness: cohort: lasting would have to count it",
-        "cohort: window",
+        "fields.amount.closeness: cohort: lasting has two forms of it",
+        "or per: epoch (counted for each cohort, measured only)",
+    ),
+    "an epoch where there is none": (
+        with_field(
+            "amount",
+            {"role": "sensitive", "diversity": {"kind": "distinct", "l": 2, "per": "epoch"}},
+            cohort="window",
+        ),
+        "fields.amount.diversity.per: epoch belongs to cohort: lasting",
+        "leave it out",
+    ),
+    "a limit of what is met": (
+        with_field(
+            "amount",
+            {
+                "role": "sensitive",
+                "diversity": {"kind": "distinct", "l": 2, "per": "release", "max_failing": 0.1},
+            },
+            cohort="lasting",
+        ),
+        "fields.amount.diversity.max_failing: belongs to per: epoch",
+        "leave it out",
     ),
     "renew": (lasting(renew="26w"), "renew: must be a mapping with the keys", "accept_risk"),
     "renew.min_peers": (
@@ -250,3 +271,24 @@ def test_a_share_that_follows_from_the_rest_is_no_part_of_the_digest(
     assert (b"intake_share" in policy_digest(policy)) is is_written
     assert read(to_mapping(policy)) == policy
     assert policy_digest(replace(policy, intake_share=0.3)) != policy_digest(policy)
+
+
+def test_rules_for_values_say_what_they_are_about() -> None:
+    """Both forms, told apart by every page; without cohorts that last a release is what is meant."""
+    rules = {"diversity": {"kind": "distinct", "l": 2, "per": "release"}}
+    rules["closeness"] = {"distance": "equal", "t": 0.2, "per": "epoch", "max_failing": 0.1}
+    policy = parse_policy(with_field("amount", {"role": "sensitive"} | rules, cohort="lasting"), "t", "t")
+    assert to_mapping(policy)["fields"]["amount"] | rules == to_mapping(policy)["fields"]["amount"]
+    floor, measured = policy.promise.covered(policy)[-2:]
+    assert "diversity (distinct, l 2) of amount" in floor
+    assert "A floor for readers who do not link releases" in floor
+    assert "no promise over the epoch" in floor
+    assert measured.startswith("values, per epoch, measured only: closeness (equal, t 0.2) of amount.")
+    assert policy.values_told == f"{floor} {measured}"
+    (of_releases,) = policy.ruled
+    assert (of_releases.diversity is not None, of_releases.closeness) == (True, None)
+    assert [field.name for field in policy.counted] == ["amount"]
+    rules = {"diversity": {"kind": "distinct", "l": 2, "per": "release"}}
+    window = parse_policy(with_field("amount", {"role": "sensitive"} | rules, cohort="window"), "t", "t")
+    assert [field.name for field in window.ruled] == ["amount"]
+    assert (window.counted, window.values_told) == ((), None)
