@@ -207,15 +207,10 @@ LINES = {
         (44_625, "an estimate asks each distinct box once"),
         (44_670, "places of a scheme that nothing writes to are refused by name"),
         (44_710, "events that two runs of a chain have released are found"),
-        (44_980, "the audit cuts CSV into columns, held to its reading by rows"),
-        (
-            44_970,
-            "a number a person: told by pages, worked out again by the audit, held against cohorts without a secret",
-        ),
-        (
-            44_790,
-            "values of groups with cohorts that last: merged for a release, counted over the epoch",
-        ),
+        (44_790, "rules of values with cohorts that last: told and judged"),
+        (45_060, "the audit cuts CSV into columns, held to its reading by rows"),
+        (45_320, "a number a person: told by pages, worked out again by the audit"),
+        (46_020, "renewals: laid down, told before and after, judged between two epochs"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -248,10 +243,8 @@ LINES = {
         (19_425, "elements that spread the readers of a feed over Flink's workers"),
         (19_820, "rows go out only if a reader who knows more is left with k people"),
         (19_900, "a number a person, with its gate"),
-        (
-            20_020,
-            "values of groups with cohorts that last: merged for a release, counted over the epoch",
-        ),
+        (20_100, "rules of values with cohorts that last: merged for a release, counted over the epoch"),
+        (20_415, "renewals: cohorts that are kept, of blocks, or searched"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -260,10 +253,7 @@ LINES = {
         (20_010, "a cut by a tree that parts no equal people, for rows"),
         (20_020, "old classes are a start as a whole, too"),
         (20_050, "mending asks no unit twice, and bounds what it asks"),
-        (
-            20_265,
-            "values of groups with cohorts that last: merged for a release, counted over the epoch",
-        ),
+        (20_290, "groups of cohorts are merged on until their values meet a rule"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -295,11 +285,9 @@ LINES = {
         (8_760, "whether event ids are handed on is the policy's to say"),
         (8_790, "clauses to play against readers who know more"),
         (8_810, "drafts begin weeks on Mondays"),
-        (8_950, "publish_member: its rules and words"),
-        (
-            8_955,
-            "values of groups with cohorts that last: merged for a release, counted over the epoch",
-        ),
+        (8_930, "publish_member: its rules and words"),
+        (9_075, "rules of values per release or per epoch"),
+        (9_150, "renew: its keys and words"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -353,11 +341,9 @@ CODE = [
     (64_925, "places of a scheme that nothing writes to are refused by name"),
     (64_950, "events that two runs of a chain have released are found"),
     (65_155, "the audit cuts CSV into columns; mending asks no unit twice"),
-    (65_300, "a number a person over an epoch, with its audit"),
-    (
-        65_430,
-        "values of groups with cohorts that last: merged for a release, counted over the epoch",
-    ),
+    (65_500, "a number a person over an epoch, with its audit"),
+    (65_980, "rules of values with cohorts that last"),
+    (66_790, "renewals, with their audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

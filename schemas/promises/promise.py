@@ -42,7 +42,7 @@ _FOR_ALL = (
 
 def left_out(policy: PolicyParts) -> dict[str, None]:
     """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
-    said = tuple(key for key in OF_LASTING[-4:] if getattr(policy, key))
+    said = tuple(key for key in OF_LASTING[-5:] if getattr(policy, key))
     return dict.fromkeys((*OF_LASTING[:3], *said))
 
 
