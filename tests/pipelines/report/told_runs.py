@@ -24,7 +24,18 @@ MODES: dict[str, dict[str, Any]] = {
     "row": {"protect": "row", "cohort": None},
 }
 PUBLIC = (
-    *("release_id", "policy", "window_start", "window_end", "k", "protect", "cohort", "epoch", "against"),
+    *(
+        "release_id",
+        "policy",
+        "window_start",
+        "window_end",
+        "k",
+        "protect",
+        "cohort",
+        "epoch",
+        "against",
+        "values",
+    ),
     *("rows_released", "rows_waiting", "rows_rejected", "waiting_reasons"),
     *("individuals", "classes", "gcp", "ncp"),
 )
