@@ -4,6 +4,9 @@ Data: the first 91 days of sparkov (``--days``), policy ``sparkov`` with ``cohor
 windows of a day and of a week; the product's own step, one thread, default effort. The transaction's number is
 published too, for the truth's sake; no reader sees it.
 
+Beside it the whole of complete_journey in weeks and the demo's feed in days and weeks, under their example policies
+with cohorts that last, each row with a number that is published for the truth's sake.
+
 Dropped: rows rejected for good (``known_otherwise``), as a share of the feed's rows; GCP: as published, by rows.
 Fewest left: of the people whom the clause's reader is tried on (``transforms/release/candidates_left.py``, which knows
 nothing of what was dropped; who knows one window or row is tried with every one), once the people whom he knows are
@@ -15,11 +18,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv
+
 from benchmarks.data_sets import SPARKOV, WEEK_MS, Feed, MissingDataError, data_path, read_feed
-from benchmarks.lasting_attacks import SECRET, K, lasting_policy, shown, truth_of
+from benchmarks.lasting import FEEDS, Source
+from benchmarks.lasting_attacks import SECRET, TAG, K, lasting_policy, shown, truth_of
 from benchmarks.readers import cohort_rows
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from kanonflow.schemas.policy import Policy
@@ -33,7 +42,7 @@ THREE = {"known_windows": {"count": 3, "drop": True}}
 AND_ONE = THREE | {"known_people": 1}
 BOUGHT = {"known_purchases": {"count": 1, "of": ["amt"], "drop": True}}
 COARSE = {"round": 50, "top": 200}
-CASES: tuple[tuple[str, int, dict[str, Any], dict[str, Any]], ...] = (
+CASES = (
     (WEEK, 10, THREE, {}),
     (WEEK, 10, AND_ONE, {}),
     (DAY, 10, THREE, {}),
@@ -42,6 +51,23 @@ CASES: tuple[tuple[str, int, dict[str, Any], dict[str, Any]], ...] = (
     (WEEK, 10, BOUGHT, COARSE),
     (WEEK, 10, THREE | BOUGHT, COARSE),
 )
+ONE = {"known_windows": {"count": 1, "drop": True}}
+Cases = tuple[tuple[str, int, dict[str, Any], dict[str, Any]], ...]
+OTHERS: dict[str, Cases] = {
+    "complete_journey weeks": (
+        (WEEK, 10, ONE, {}),
+        (WEEK, 15, ONE, {}),
+        (WEEK, 15, THREE, {}),
+        (WEEK, 15, {"known_purchases": {"count": 1, "of": ["department"], "drop": True}}, {}),
+    ),
+    "demo": (
+        (DAY, 10, ONE, {}),
+        (DAY, 20, ONE, {}),
+        (WEEK, 10, ONE | {"known_people": 1}, {}),
+        (WEEK, 20, {"known_purchases": {"count": 1, "of": ["merchant_category"], "drop": True}}, {}),
+    ),
+}
+"""Of the feeds of ``lasting``, by their names there."""
 COLUMNS = (
     "windows", "cohorts of", "the reader knows", "rule", "rows", "dropped %", "rejected %", "gcp", "people tried",
     "fewest left", "below k %", "state bytes", "us/row",
@@ -56,6 +82,41 @@ def policy_of(window: str, size: int, against: dict[str, Any], amount: dict[str,
     plain = to_mapping(policy)
     plain["fields"]["amt"] = {**plain["fields"]["amt"], **amount}
     return parse_policy(plain | {"cohort_size": size, "against": against}, "sparkov", "sparkov")
+
+
+def other_policy(source: Source, window: str, size: int, against: dict[str, Any]) -> Policy:
+    """An example policy with cohorts of a size, a clause, and the number of each row."""
+    plain = to_mapping(source.policy)
+    plain["fields"] = {**plain["fields"], TAG: {"role": "insensitive"}}
+    weeks = {"window": "1w", "max_delay": "2w"} if window == WEEK else {}
+    cohorts = {"cohort": "lasting", "cohort_size": size, "against": against}
+    return parse_policy({**plain, **weeks, **cohorts}, source.name, source.name)
+
+
+def other_feed(source: Source, policy: Policy, folder: Path) -> Feed:
+    """The whole feed, each row with a number of its own."""
+    path = folder / "feed.csv"
+    if not path.exists():
+        numbers = pa.array(map(str, range(source.table.num_rows)), pa.string())
+        pyarrow.csv.write_csv(source.table.append_column(TAG, numbers), path)
+    return read_feed(path, policy, lasting=True)
+
+
+def others(findings: Findings) -> None:
+    """A table a feed."""
+    for name, cases in OTHERS.items():
+        try:
+            source = FEEDS[name]()
+        except MissingDataError as missing:
+            findings.skipped.append(str(missing))
+            continue
+        table = findings.table(f"{name.split()[0]}, k = {K}", COLUMNS)
+        with tempfile.TemporaryDirectory(prefix="kanonflow-bench-") as folder:
+            for window, size, against, _ in cases:
+                with_it = other_policy(source, window, size, against)
+                for policy in (dataclasses.replace(with_it, against=None), with_it):
+                    feed = other_feed(source, policy, Path(folder))
+                    table.rows.append(course(feed, window, size, with_it))
 
 
 def course(feed: Feed, window: str, size: int, clause: Policy) -> tuple[Any, ...]:
@@ -112,6 +173,7 @@ def main(argv: list[str] | None = None) -> int:
                 findings.skipped.append(str(missing))
                 return publish(findings, arguments, begun)
             table.rows.append(course(feed, window, size, with_it))
+    others(findings)
     return publish(findings, arguments, begun)
 
 

@@ -241,6 +241,43 @@ def test_flags_that_do_not_fit_are_refused(place: Place, capsys: pytest.CaptureF
     assert "began without it" in capsys.readouterr().err
 
 
+def test_shards_are_renewed_each_by_itself(tmp_path: Path) -> None:
+    """People keep their shard whatever a file says of them now, and the audit of both epochs agrees."""
+    place = Place(tmp_path)
+    for night in range(3):
+        place.night(night)
+    place.people(moved=0)
+    policy = place.policy("people: people.csv\nrenew: {cohorts: blocks, min_peers: 3}", size=6)
+    plan, feed = str(tmp_path / "plan.json"), str(tmp_path / "0.csv")
+    made = ["plan", "--policy", policy, "--input", feed, "--shards", "2", "--accept-small", "--output", plan]
+    assert main(made) == 0
+    assert place.run(policy, 0, "--plan", plan) == 0
+    place.people(moved=1)
+    assert place.run(policy, 1, *place.after(1), "--renew", "--plan", plan) == 0
+    assert place.verify(policy, 1) == 0
+    assert place.run(policy, 2, *place.after(2), "--plan", plan) == 0
+    assert place.verify(policy, 0, 1, 2) == 0
+    assert len(list(place.out(1).glob("restricted/cohorts/*/together.avro"))) == 2
+
+
+@pytest.mark.parametrize("form", ["kept", "blocks"])
+def test_who_was_forgotten_keeps_a_place_or_is_in_no_cohort(place: Place, form: str) -> None:
+    """In cohorts that are kept their boxes hold what they held; else those people come as strangers."""
+    forgotten = [f"p{who}" for who in range(0, PEOPLE, 17)]
+    names = place.folder / "gone.txt"
+    names.write_text("".join(f"{name}\n" for name in forgotten))
+    secret = ["--secret-file", str(place.folder / "secret")]
+    assert main(["forget", str(place.out(0)), "--individual-file", str(names), *secret]) == 0
+    (place.folder / "people.csv").write_text(
+        "who,age,job\n" + "".join(f"p{who},{place.age(who, 1)},{'abcd'[who % 4]}\n" for who in range(1, 12))
+    )
+    policy = place.policy(f"people: people.csv\nrenew: {{cohorts: {form}}}")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    (segment,) = place.out(1).glob("restricted/cohorts/*/000000.people.avro")
+    assert len(read(segment)[1]) == (PEOPLE if form == "kept" else PEOPLE - len(forgotten))
+    assert place.verify(policy, 0, 1) == 0
+
+
 def forged(place: Place, change: str) -> None:
     """Take something of what the renewal in night 1 says, and put it otherwise."""
     told = place.out(1) / "renewal.json"
