@@ -150,3 +150,47 @@ def test_a_directory_is_read_on_behind_where_its_stream_was_stopped(
     once(first, second)
     goes_on_with_the_pool(first, second)
     assert records(second.output / "release")
+
+
+def test_a_stream_begins_a_new_epoch_where_another_was_stopped(
+    cluster: SessionCluster, runs: list[StreamRun], tmp_path: Path
+) -> None:
+    """``--renew``: everybody of the first stream is in one cohort of the second from its beginning, what waited is
+    released there, and no row of the feed is lost or out twice; both pass their audits."""
+    first = StreamRun(cluster, tmp_path / "first", policy_text=policy_text(max_delay="2h"))
+    runs.append(first)
+    for hour in range(STOPPED):
+        first.put(hours(hour, hour + 1))
+    first.start(checkpointing_ms=1_000)
+    first.wait_for_releases(1)
+    assert main(["stop", str(first.output), "--quiet"]) == 0
+    assert first.wait() == 0
+
+    second = behind(first, cluster, tmp_path / "second", str(first.feed))
+    with second.policy.open("a") as file:
+        file.write("renew: {cohorts: searched, accept_risk: nobody has both}\n")
+    runs.append(second)
+    second.start("--continue", str(first.output), "--renew", checkpointing_ms=1_000)
+    for hour in range(STOPPED, HOURS):
+        first.put(hours(hour, hour + 1))
+    second.reaches(START + (HOURS - 1) * HOUR)
+    assert main(["stop", str(second.output), "--quiet"]) == 0
+    assert second.wait() == 0
+    assert "The epoch began with a renewal (cohorts: searched)." in second.said()
+    once(first, second)
+    assert run_json(second)["epoch"] != run_json(first)["epoch"]
+    before, after = (
+        [
+            person["person"]
+            for folder in run.output.glob("restricted/cohorts/*")
+            for person in people_of(folder)
+        ]
+        for run in (first, second)
+    )
+    assert set(before) < set(after)
+    assert len(set(after)) == len(after)
+    files = sorted(first.feed.glob("*.csv"))
+    for run, read in ((first, files[:STOPPED]), (second, files[STOPPED:])):
+        inputs = [word for path in read for word in ("--input", str(path))]
+        given = ["--policy", str(run.policy), "--secret-file", str(run.secret), "--release", str(run.output)]
+        assert main(["verify", *given, *inputs]) == 0
