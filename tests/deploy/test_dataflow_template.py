@@ -53,7 +53,9 @@ def flags(command: str) -> dict[str, argparse.Action]:
 def example(name: str) -> str:
     """A value of a parameter, as its help shows it or its pattern asks for it."""
     shown = re.search(r"Example: ([^\s,]+)", PARAMETERS[name]["helpText"])
-    switches = dict.fromkeys(("resume", "matching_records", "unmeasured", "carry", "people_changed"), "true")
+    switches = dict.fromkeys(
+        ("resume", "matching_records", "unmeasured", "carry", "people_changed", "renew"), "true"
+    )
     values = switches | {
         COMMAND: "anonymize",
         "delimiter": "tab",
