@@ -3,6 +3,7 @@
     known_people      of the person's cohort, whose rows he knows                    guaranteed: by cohort_size
     known_windows     in which the person has rows                                   guaranteed with drop, else measured
     known_purchases   rows of the person, by window and published fields             guaranteed with drop, else measured
+    known_absences    windows in a row in which the person has none                  measured
 
 All that is said together is one reader, who knows all of it. What drops, drops rows by
 ``transforms/roster/items_out.py``. Of rows that were dropped nothing is promised.
@@ -38,6 +39,7 @@ class Against:
     known_people: int = 0
     known_windows: KnownItems | None = None
     known_purchases: KnownItems | None = None
+    known_absences: KnownItems | None = None
     max_dropped: float | None = None
 
     @property
@@ -75,10 +77,10 @@ class Against:
     def measured(self) -> Reader | None:
         """The reader who is measured only; None: all is guaranteed."""
         asked = sum(each is not None for each in (self.known_windows, self.known_purchases))
-        if asked == (self.windows > 0) + (self.purchases > 0):
+        if asked == (self.windows > 0) + (self.purchases > 0) and self.known_absences is None:
             return None
-        windows = 0 if self.known_windows is None else self.known_windows.count
-        return Reader(KnownWindows(windows), _purchases(self.known_purchases), self.known_people)
+        counts = (0 if each is None else each.count for each in (self.known_windows, self.known_absences))
+        return Reader(KnownWindows(*counts), _purchases(self.known_purchases), self.known_people)
 
     def left(self, k: int) -> int:
         """How many bundles must fit what he knows, so that k are left once he takes away those of known people."""
@@ -130,8 +132,12 @@ def rules_of_against(
                 f"cohort_size: must be at least k + against.known_people = {least}, and is {cohort_size}; raise it, or"
                 " lower known_people"
             )
-    if not (against.known_people or against.known_windows or against.known_purchases):
-        yield "against: names no reader; say known_people, known_windows or known_purchases, or leave it out"
+    clauses = (against.known_windows, against.known_purchases, against.known_absences)
+    if not against.known_people and not any(clauses):
+        yield (
+            "against: names no reader; say known_people, known_windows, known_purchases or known_absences, or leave it"
+            " out"
+        )
     if against.windows + against.purchases > MOST_KNOWN:
         yield (
             f"against: drop goes up to {MOST_KNOWN} known windows and purchases together, and here are"
@@ -141,6 +147,8 @@ def rules_of_against(
         yield "against.max_dropped: nothing is dropped; give a clause drop: true, or leave it out"
     if against.known_windows is not None and against.known_windows.of:
         yield "against.known_windows.of: belongs to known_purchases; leave it out"
+    if against.known_absences is not None and (against.known_absences.of or against.known_absences.drop):
+        yield "against.known_absences: takes a count alone, for no row that is dropped hides that there is none"
     if against.known_purchases is not None:
         named = against.known_purchases.of
         if not named:

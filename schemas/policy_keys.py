@@ -464,6 +464,7 @@ _KNOWN_WINDOWS = (
     _DROP,
 )
 _KNOWN_PURCHASES = (Key("count", Whole(1), "How many rows of the person are known.", "count", 1), _OF, _DROP)
+_KNOWN_ABSENCES = (Key("count", Whole(1), "How many windows in a row without rows are known.", "count", 1),)
 AGAINST = (
     Key(
         "known_people",
@@ -486,6 +487,13 @@ AGAINST = (
         "Rows of the person, each by its window and published fields. Guaranteed with drop, of rows that are out; else"
         " measured.",
         "known_purchases",
+        default_told="none",
+    ),
+    Key(
+        "known_absences",
+        Group(_KNOWN_ABSENCES, KnownItems),
+        "Windows in a row, between two with rows, in which the person has none: a holiday. Measured.",
+        "known_absences",
         default_told="none",
     ),
     Key(

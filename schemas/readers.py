@@ -135,13 +135,17 @@ def whole_purchase(bound: BoundPolicy) -> Reader | None:
 
 
 def standard_readers(bound: BoundPolicy) -> tuple[Reader, ...]:
-    """Readers that pages and ``policy check`` tell of, the same under every policy but for the fields' names."""
+    """Readers that pages and ``policy check`` tell of, the same under every policy but for the fields' names; and the
+    one whom the policy names without a guarantee (``against``)."""
     one, whole = one_purchase(bound), whole_purchase(bound)
     readers = [ONE_WINDOW, Reader(KnownWindows(present=SEVERAL)), Reader(KnownWindows(absent=SEVERAL))]
     readers += [each for each in (one, whole if whole != one else None) if each is not None]
     if one is not None and one.known_purchases is not None:
         readers.append(Reader(known_purchases=KnownPurchases(SEVERAL, one.known_purchases.fields)))
-    return (*readers, Reader(known_people=1), Reader(KnownWindows(present=1), known_people=1))
+    readers += [Reader(known_people=1), Reader(KnownWindows(present=1), known_people=1)]
+    against = bound.policy.against
+    own = None if against is None else against.measured
+    return (*readers, *([] if own is None or own in readers else [own]))
 
 
 def _payload(bound: BoundPolicy) -> list[BoundColumn]:

@@ -11,6 +11,7 @@ from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy, to_mapping
+from kanonflow.schemas.readers import KnownWindows, Reader, standard_readers
 from kanonflow.transforms.rows.element_rows import text_schema
 
 
@@ -57,7 +58,7 @@ def test_mistakes_name_the_key_and_the_mend() -> None:
         "cohort_size: must be at least k + against.known_people = 7, and is 6; raise it, or lower known_people"
     ]
     assert mistakes({}) == [
-        "against: names no reader; say known_people, known_windows or known_purchases, or leave it out"
+        "against: names no reader; say known_people, known_windows, known_purchases or known_absences, or leave it out"
     ]
     (unknown,) = mistakes({"known_people": 1, "known_weeks": {"count": 1}})
     assert unknown.startswith("against.known_weeks")
@@ -116,3 +117,19 @@ def test_each_class_is_told_in_words() -> None:
     without = policy(None)
     bound = bind(without, text_schema(without), text=True, source="test")
     assert "against" not in release_avro_schema(bound, epoch=1)["kanonflow"]
+
+
+def test_absences_are_measured_and_never_dropped_for() -> None:
+    """One reader with all clauses; he is among those of whom check and assess tell, once."""
+    made = policy({"known_windows": {"count": 1, "drop": True}, "known_absences": {"count": 3}})
+    assert made.against is not None
+    assert made.against.measured == Reader(KnownWindows(1, 3))
+    guaranteed, measured = made.against.words(5)
+    assert "1 window with rows" in guaranteed
+    assert "1 window with rows, 3 windows in a row without rows" in measured
+    readers = standard_readers(bind(made, text_schema(made), text=True, source="test"))
+    assert [each.name for each in readers].count("1 window with rows, 3 windows in a row without rows") == 1
+    own = policy({"known_absences": {"count": 3}})
+    assert len(standard_readers(bind(own, text_schema(own), text=True, source="test"))) == len(readers) - 1
+    (refused,) = mistakes({"known_absences": {"count": 3, "drop": True}})
+    assert refused.startswith("against.known_absences")
