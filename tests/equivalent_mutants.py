@@ -143,13 +143,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "3999999",
         0,
     ): "how much is judged at once is a matter of memory",
-    (
-        f"{_LASTING}/class_floor.py",
-        "_people_in_boxes",
-        "int(who.max(initial=0)) + 2",
-        "int(who.max(initial=0)) + 1",
-        0,
-    ): "any width above the largest number does",
     (f"{_LASTING}/class_numbers.py", "module", "3", "4", 0): "how many digests are tried is a matter of time",
     (
         f"{_LASTING}/cohort_cover.py",
