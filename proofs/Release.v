@@ -1,7 +1,7 @@
 (* The two together: the premise of Promise.v holds of the step of Step.v, so the promise does. *)
 From mathcomp Require Import ssreflect ssrfun ssrbool eqtype ssrnat seq choice fintype finfun bigop finset fingroup perm.
 From mathcomp Require Import ssralg ssrnum rat.
-From kanonflow Require Import Promise Numbers Step.
+From kanonflow Require Import Promise Numbers Step Against.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -22,15 +22,18 @@ Variables (person trail : finType) (payload : eqType) (rows : trail -> nat -> se
 Variables (k cohort_size : nat) (intake : nat -> nat) (delay : nat).
 Variables (found : nat -> seq person -> person -> nat) (merge : nat -> seq (option cohort) -> groups -> counts -> cohort -> nat).
 Variables (ends : nat -> nat) (closing : pred nat).
+(* Which rows are rejected for good. *)
+Variable drop : rule person payload.
+Hypothesis drop_fair : fair (enum person) drop.
 (* How many steps the epoch has had, over all runs that continue each other. *)
 Variable steps : nat.
 Notation people := (enum person).
 Notation world := (world person trail).
 
 Let trails (w : world) p := rows (w p).
-Let final (w : world) := home (state_at people k cohort_size intake delay ends closing found merge (trails w) steps).
-Definition public_of (w : world) := view people k cohort_size intake delay ends closing found merge (trails w) steps.
-Definition bundle_of (w : world) p := bundle people k cohort_size intake delay ends closing found merge (trails w) steps p.
+Let final (w : world) := home (state_at people k cohort_size intake delay ends closing found merge drop (trails w) steps).
+Definition public_of (w : world) := view people k cohort_size intake delay ends closing found merge drop (trails w) steps.
+Definition bundle_of (w : world) p := bundle people k cohort_size intake delay ends closing found merge drop (trails w) steps p.
 
 (* The reader sees the view of the world as it is, and of each cohort all bundles, each whole. *)
 Variable real : world.
@@ -41,7 +44,7 @@ Definition published (w : world) : rat :=
       perm_eq [seq bundle_of w q | q <- enum (members c)] [seq bundle_of real q | q <- enum (members c)]
     else true])%:R.
 
-Let at_end (w : world) e := state_at people k cohort_size intake delay ends closing found merge (trails w) e.
+Let at_end (w : world) e := state_at people k cohort_size intake delay ends closing found merge drop (trails w) e.
 
 Lemma same_home w : public_of w = public_of real -> final w =1 final real.
 Proof.
@@ -54,6 +57,18 @@ Qed.
 Section Cohort.
 Variable c : cohort.
 
+(* Whether the people of the cohort were together in all intakes that were tried, those that came to nothing among them: in
+   one cohort, or in none. A reader is told that, and no more of such intakes. Where no intake comes to nothing, as where
+   no rows are dropped, it is so in every world (`told_nothing`), and he is told nothing. *)
+Definition tried (w : world) e := tried_at people k cohort_size intake delay ends closing found merge drop (trails w) e.
+Definition never_apart w :=
+  all (fun e => [forall p in members c, forall q in members c, tried w e p == tried w e q]) (iota 1 steps).
+
+Variable told : pred world.
+Hypothesis told_enough : forall w, public_of w = public_of real -> told w -> never_apart w.
+Hypothesis told_moved : forall s w, within (members c) s -> public_of w = public_of real -> told w -> told (moved s w).
+Definition published_so (w : world) : rat := published w * (told w)%:R.
+
 Lemma keeps s q d : within (members c) s -> (s q \in members d) = (q \in members d).
 Proof.
 move=> ws; have [qc|qc] := boolP (q \in members c); last by rewrite ws.
@@ -62,22 +77,39 @@ have sc : s q \in members c.
 by move: qc sc; rewrite !inE => /eqP -> /eqP ->.
 Qed.
 
-Lemma mirrored s w : within (members c) s -> public_of w = public_of real ->
-  public_of (moved s w) = public_of w /\ forall p, bundle_of (moved s w) p = bundle_of w (s p).
+Lemma mirrored_by s w : within (members c) s -> public_of w = public_of real -> never_apart w ->
+  public_of (moved s w) = public_of w /\ (forall p, bundle_of (moved s w) p = bundle_of w (s p)) /\
+  forall e, (0 < e <= steps)%N -> tried (moved s w) e =1 tried w e.
 Proof.
-move=> ws same; have fw := same_home same.
+move=> ws same alike; have fw := same_home same.
 have sp : perm_eq [seq s p | p <- people] people.
   apply: uniq_perm; rewrite ?(map_inj_uniq (@perm_inj _ s)) ?enum_uniq // => q.
   by rewrite mem_enum inE; apply/mapP; exists (s^-1 q)%g; rewrite ?mem_enum ?permKV.
 have tr p : trails (moved s w) p = trails w (s p) by rewrite /trails ffunE.
 have t e : (e <= steps)%N -> together s (at_end w e).
   move=> le p; have [pc|pc] := boolP (p \in members c); last by rewrite ws.
-  apply: (@always_together _ _ _ _ _ _ _ _ _ _ _ _ steps e (s p) p c le); apply/eqP.
+  apply: (@always_together _ _ _ _ _ _ _ _ _ _ _ _ _ steps e (s p) p c le); apply/eqP.
     by have := keeps p c ws; rewrite pc !inE -fw.
   by move: pc; rewrite inE -fw.
-have [_ ag] := run_mirror sp tr t.
-split=> [|p]; apply/eq_in_map => e; rewrite mem_iota add1n ltnS => /ag a; first exact: a_public a.
-by rewrite (a_out a).
+have u e : (0 < e <= steps)%N -> forall p, tried w e (s p) = tried w e p.
+  move=> le p; have [pc|pc] := boolP (p \in members c); last by rewrite ws.
+  have := allP alike e; rewrite mem_iota add1n ltnS le => /(_ isT) /forall_inP/(_ (s p)).
+  by rewrite keeps // => /(_ pc) /forall_inP/(_ p pc)/eqP.
+have ag := run_mirror drop_fair sp tr t u.
+split; first by apply/eq_in_map => e; rewrite mem_iota add1n ltnS => /ag[like a]; exact: a_public a.
+split=> [p|e /ag[like a]]; last exact: a_would_be a.
+by apply/eq_in_map => e; rewrite mem_iota add1n ltnS => /ag[like a]; rewrite (a_out a).
+Qed.
+
+Lemma mirrored s w : within (members c) s -> public_of w = public_of real -> told w ->
+  public_of (moved s w) = public_of w /\ forall p, bundle_of (moved s w) p = bundle_of w (s p).
+Proof. by move=> ws same tw; have [pub [bun _]] := mirrored_by ws same (told_enough same tw). Qed.
+
+Lemma never_apart_moved s w : within (members c) s -> public_of w = public_of real -> never_apart w -> never_apart (moved s w).
+Proof.
+move=> ws same alike; have [_ [_ tr]] := mirrored_by ws same alike.
+apply/allP => e; rewrite mem_iota add1n ltnS => le; have := allP alike e; rewrite mem_iota add1n ltnS le => /(_ isT).
+by move/forall_inP=> each; apply/forall_inP => p pc; apply/forall_inP => q qc; rewrite !tr //; exact: (forall_inP (each p pc)).
 Qed.
 
 Lemma perm_members s d : within (members c) s -> perm_eq [seq s q | q <- enum (members d)] (enum (members d)).
@@ -87,19 +119,19 @@ rewrite mem_enum; apply/mapP/idP => [[r]|qd]; first by rewrite mem_enum => rd ->
 by exists (s^-1 q)%g; rewrite ?permKV // mem_enum -(keeps _ _ ws) permKV.
 Qed.
 
-Lemma possible w : published w != 0 ->
-  public_of w = public_of real /\ forall d p, final real p = Some d ->
-  perm_eq [seq bundle_of w q | q <- enum (members d)] [seq bundle_of real q | q <- enum (members d)].
+Lemma possible w : published_so w != 0 ->
+  [/\ public_of w = public_of real, told w & forall d p, final real p = Some d ->
+  perm_eq [seq bundle_of w q | q <- enum (members d)] [seq bundle_of real q | q <- enum (members d)]].
 Proof.
-rewrite /published pnatr_eq0 eqb0 negbK => /andP[/eqP same /forallP each]; split=> // d p fp.
-by have := each p; rewrite fp.
+rewrite /published_so /published mulf_eq0 !pnatr_eq0 !eqb0 negb_or !negbK => /andP[/andP[/eqP same /forallP each] tw].
+by split=> // d p fp; have := each p; rewrite fp.
 Qed.
 
-Lemma published_swap s w : within (members c) s -> published w != 0 -> published (moved s w) = published w.
+Lemma published_swap s w : within (members c) s -> published_so w != 0 -> published_so (moved s w) = published_so w.
 Proof.
-move=> ws pw; have [same each] := possible pw; have [pub bun] := mirrored ws same.
-rewrite /published pub same eqxx /=; congr (nat_of_bool _)%:R; apply: eq_forallb => p.
-case fp: (final real p) => [d|] //; rewrite (each d p fp).
+move=> ws pw; have [same tw each] := possible pw; have [pub bun] := mirrored ws same tw.
+rewrite /published_so tw (told_moved ws same tw) /published pub same eqxx /=; congr ((nat_of_bool _)%:R * _).
+apply: eq_forallb => p; case fp: (final real p) => [d|] //; rewrite (each d p fp).
 rewrite (eq_map bun) map_comp; apply: perm_trans (each d p fp).
 exact: perm_map (perm_members d ws).
 Qed.
@@ -108,14 +140,14 @@ Qed.
    whole, and has no reason to tell people of a cohort apart, thinks of each of its |members c| people the same. *)
 Theorem promise (prior : world -> rat) p b :
   (forall s w, within (members c) s -> prior (moved s w) = prior w) -> p \in members c ->
-  #|members c|%:R * weight prior published bundle_of p b =
-  (count_mem b [seq bundle_of real q | q <- enum (members c)])%:R * evidence prior published.
+  #|members c|%:R * weight prior published_so bundle_of p b =
+  (count_mem b [seq bundle_of real q | q <- enum (members c)])%:R * evidence prior published_so.
 Proof.
 move=> ex pc; have fp : final real p = Some c by apply/eqP; move: pc; rewrite inE.
-apply: (@one_in_k _ _ _ prior published bundle_of _ ex _ _ (fun b => count_mem b [seq bundle_of real q | q <- enum (members c)])) pc.
+apply: (@one_in_k _ _ _ prior published_so bundle_of _ ex _ _ (fun b => count_mem b [seq bundle_of real q | q <- enum (members c)])) pc.
 - exact: published_swap.
-- by move=> s w q ws /possible[same _]; have [_ ->] := mirrored ws same.
-- move=> w; rewrite /joint mulf_eq0 negb_or => /andP[_ /possible[_ each]] d.
+- by move=> s w q ws /possible[same tw _]; have [_ ->] := mirrored ws same tw.
+- move=> w; rewrite /joint mulf_eq0 negb_or => /andP[_ /possible[_ _ each]] d.
   rewrite -(seq.permP (each c p fp)) count_map -size_filter.
   rewrite -(card_uniqP (filter_uniq _ (enum_uniq _))); apply: eq_card => q.
   by rewrite mem_filter mem_enum [LHS]inE andbC.
@@ -124,16 +156,16 @@ Qed.
 (* Whoever also knows which bundle each of some people has is left those of the others. *)
 Theorem promise_less_known (prior : world -> rat) p b (known : {set person}) :
   (forall s w, within (members c) s -> prior (moved s w) = prior w) -> p \in members c :\: known ->
-  let told := release_known published bundle_of known (bundle_of real) in
-  #|members c :\: known|%:R * weight prior told bundle_of p b =
-  (count_mem b [seq bundle_of real q | q <- enum (members c :\: known)])%:R * evidence prior told.
+  let less := release_known published_so bundle_of known (bundle_of real) in
+  #|members c :\: known|%:R * weight prior less bundle_of p b =
+  (count_mem b [seq bundle_of real q | q <- enum (members c :\: known)])%:R * evidence prior less.
 Proof.
-move=> ex pc told; have fp : final real p = Some c by apply/eqP; move: pc; rewrite !inE => /andP[].
-have sw s w q : within (members c) s -> published w != 0 -> bundle_of (moved s w) q = bundle_of w (s q).
-  by move=> ws /possible[same _]; have [_ ->] := mirrored ws same.
+move=> ex pc less; have fp : final real p = Some c by apply/eqP; move: pc; rewrite !inE => /andP[].
+have sw s w q : within (members c) s -> published_so w != 0 -> bundle_of (moved s w) q = bundle_of w (s q).
+  by move=> ws /possible[same tw _]; have [_ ->] := mirrored ws same tw.
 apply: (one_in_k_less_known ex published_swap sw (m := fun b => count_mem b _)) pc => w.
 rewrite /joint mulf_eq0 negb_or => /andP[_]; rewrite /release_known; case: ifP => [kw|_]; last by rewrite eqxx.
-move=> /possible[_ each] d; have := each c p fp; rewrite perm_sym.
+move=> /possible[_ _ each] d; have := each c p fp; rewrite perm_sym.
 have parts v : perm_eq [seq bundle_of v q | q <- enum (members c)]
     ([seq bundle_of v q | q <- enum (members c :&: known)] ++ [seq bundle_of v q | q <- enum (members c :\: known)]).
   rewrite -map_cat; apply: perm_map; apply: uniq_perm; rewrite ?enum_uniq //.
@@ -154,19 +186,19 @@ Qed.
 Theorem promise_fitting (prior : world -> rat) p b (fits : pred _) :
   (forall s w, within (members c) s -> prior (moved s w) = prior w) -> p \in members c -> fits b ->
   let shown := [seq bundle_of real q | q <- enum (members c)] in b \in shown ->
-  (count fits shown)%:R * weight prior published bundle_of p b =
-  (count_mem b shown)%:R * mass prior published (fun w => fits (bundle_of w p)).
+  (count fits shown)%:R * weight prior published_so bundle_of p b =
+  (count_mem b shown)%:R * mass prior published_so (fun w => fits (bundle_of w p)).
 Proof.
 move=> ex pc fb shown bs; have fp : final real p = Some c by apply/eqP; move: pc; rewrite inE.
-have app : appears prior published bundle_of (members c) (fun b => count_mem b shown).
-  move=> w; rewrite /joint mulf_eq0 negb_or => /andP[_ /possible[_ each]] d.
+have app : appears prior published_so bundle_of (members c) (fun b => count_mem b shown).
+  move=> w; rewrite /joint mulf_eq0 negb_or => /andP[_ /possible[_ _ each]] d.
   rewrite -(seq.permP (each c p fp)) count_map -size_filter.
   rewrite -(card_uniqP (filter_uniq _ (enum_uniq _))); apply: eq_card => q.
   by rewrite mem_filter mem_enum [LHS]inE andbC.
-have sw s w q : within (members c) s -> published w != 0 -> bundle_of (moved s w) q = bundle_of w (s q).
-  by move=> ws /possible[same _]; have [_ ->] := mirrored ws same.
+have sw s w q : within (members c) s -> published_so w != 0 -> bundle_of (moved s w) q = bundle_of w (s q).
+  by move=> ws /possible[same tw _]; have [_ ->] := mirrored ws same tw.
 rewrite -(one_in_fitting ex published_swap sw app pc (undup_uniq shown) _ _ fb) ?mem_undup //; last first.
-  move=> w; rewrite /joint mulf_eq0 negb_or => /andP[_ /possible[_ each]].
+  move=> w; rewrite /joint mulf_eq0 negb_or => /andP[_ /possible[_ _ each]].
   by rewrite mem_undup -(perm_mem (each c p fp)) map_f // mem_enum.
 by rewrite count_by_value.
 Qed.
@@ -175,10 +207,10 @@ Qed.
    number, it is that of each of them with the same probability. *)
 Theorem promise_numbered (prior : world -> rat) seen x p q :
   (forall s w, within (members c) s -> prior (moved s w) = prior w) -> p \in members c -> q \in members c ->
-  weight_of prior published bundle_of (members c) seen x p = weight_of prior published bundle_of (members c) seen x q.
+  weight_of prior published_so bundle_of (members c) seen x p = weight_of prior published_so bundle_of (members c) seen x q.
 Proof.
-move=> ex; apply: (number_of_anybody ex published_swap) => s w r ws /possible[same _].
-by have [_ ->] := mirrored ws same.
+move=> ex; apply: (number_of_anybody ex published_swap) => s w r ws /possible[same tw _].
+by have [_ ->] := mirrored ws same tw.
 Qed.
 
 Theorem at_least_k p : founds_enough cohort_size found -> p \in members c -> (cohort_size <= #|members c|)%N.
@@ -190,9 +222,58 @@ by apply/subset_leq_card/subsetP => q; rewrite mem_filter inE => /andP[].
 Qed.
 
 End Cohort.
+
+(* Where no intake came to nothing, nobody was ever apart. *)
+Lemma done_together c w : public_of w = public_of real ->
+  (forall e, (0 < e <= steps)%N -> ~~ undone people k cohort_size intake delay ends closing found merge drop (trails w) e) ->
+  never_apart c w.
+Proof.
+move=> same done; have fw := same_home same; apply/allP => e; rewrite mem_iota add1n ltnS => le.
+apply/forall_inP => p; rewrite inE -fw => /eqP pc; apply/forall_inP => q; rewrite inE -fw => /eqP qc.
+have /andP[e0 le_e] := le; have := done e le; rewrite /tried -(prednK e0) => un.
+by rewrite !(tried_done un) prednK //; apply/eqP; apply: always_together le_e pc qc.
+Qed.
 End Release.
+
+Section Rules.
+Variables (person trail : finType) (payload : eqType) (rows : trail -> nat -> seq (row payload)).
+Variables (k cohort_size : nat) (intake : nat -> nat) (delay : nat).
+Variables (found : nat -> seq person -> person -> nat) (merge : nat -> seq (option cohort) -> groups -> counts -> cohort -> nat).
+Variables (ends : nat -> nat) (closing : pred nat) (steps : nat) (real : world person trail) (c : cohort).
+Variable prior : world person trail -> rat.
+Notation of_model f drop := (f person trail payload rows k cohort_size intake delay found merge ends closing drop steps).
+Notation members_of drop := (of_model (@members) drop real c).
+Notation bundles drop := (of_model (@bundle_of) drop).
+
+(* Where nothing is dropped a reader is told nothing of intakes. *)
+Theorem promise_everything p b : let drop := everything person payload in
+  (forall s w, within (members_of drop) s -> prior (moved s w) = prior w) -> p \in members_of drop ->
+  #|members_of drop|%:R * weight prior (of_model (@published) drop real) (bundles drop) p b =
+  (count_mem b [seq bundles drop real q | q <- enum (members_of drop)])%:R * evidence prior (of_model (@published) drop real).
+Proof.
+move=> drop ex pc; have together w : of_model (@public_of) drop w = of_model (@public_of) drop real -> xpredT w ->
+  of_model (@never_apart) drop real c w by move=> same _; apply: done_together same _ => e _; exact: nothing_undone.
+have := promise (everything_fair payload (enum person)) together (fun _ _ _ _ _ => isT) b ex pc.
+have all_told w : of_model (@published_so) drop real xpredT w = of_model (@published) drop real w by exact: mulr1.
+rewrite /weight /evidence /mass /joint.
+by under eq_bigr do rewrite all_told; under [in RHS]eq_bigr do rewrite all_told.
+Qed.
+
+(* With the rule of `against`, whatever it counts. *)
+Theorem promise_against least d m look p b : let drop := against (enum person) least d m look in
+  let published_so := of_model (@published_so) drop real (of_model (@never_apart) drop real c) in
+  (forall s w, within (members_of drop) s -> prior (moved s w) = prior w) -> p \in members_of drop ->
+  #|members_of drop|%:R * weight prior published_so (bundles drop) p b =
+  (count_mem b [seq bundles drop real q | q <- enum (members_of drop)])%:R * evidence prior published_so.
+Proof.
+move=> drop so ex pc; have fair := against_fair (enum person) least d m look.
+by apply: (promise fair _ _ b ex pc) => // s w; exact: (never_apart_moved fair).
+Qed.
+End Rules.
 Print Assumptions promise.
 Print Assumptions promise_less_known.
 Print Assumptions promise_fitting.
 Print Assumptions promise_numbered.
 Print Assumptions at_least_k.
+Print Assumptions promise_everything.
+Print Assumptions promise_against.

@@ -33,20 +33,31 @@ Definition groups := seq (cohort * nat).
 Variable found : nat -> seq person -> person -> nat.
 Variable merge : nat -> seq (option cohort) -> groups -> counts -> cohort -> nat.
 
+(* Which rows that would go out are rejected for good: any rule whatever, of what it remembers, the step, who would be in
+   which cohort, and the rows of these people. It says what it remembers if there is a release, and of each row whether it goes. *)
+Record rule := Rule {
+  memory : Type;
+  at_first : memory;
+  decide : memory -> nat -> (person -> option cohort) -> (person -> seq row) -> memory * (person -> pred row) }.
+Variable drop : rule.
+
 Record state := State {
   home : person -> option cohort;
   was_seen : pred person;
   waits : person -> seq row;
   cohorts : seq cohort;
-  last : groups }.
+  last : groups;
+  recalled : memory drop }.
 
-Definition start := State (fun=> None) (fun=> false) (fun=> [::]) [::] [::].
+Definition start := State (fun=> None) (fun=> false) (fun=> [::]) [::] [::] (at_first drop).
 
 (* What the reader is given beside the rows: who is in which cohort by now, and which cohorts are one group. *)
 Definition seen_by_all := (seq (option cohort) * option groups)%type.
-(* What happened to the rows of each person: out, and in which group; rejected. *)
+(* What happened to the rows of each person: out, and in which group; rejected. Nobody sees who would have been in which
+   cohort, where no release came of it. *)
 Record step_result := Result {
-  after : state; public : seen_by_all; out : person -> seq (nat * row); rejected : person -> seq row }.
+  after : state; public : seen_by_all; out : person -> seq (nat * row); rejected : person -> seq row;
+  would_be : person -> option cohort }.
 
 Definition knows (h : person -> option cohort) p := h p != None.
 Definition is_in (c : cohort) (h : person -> option cohort) p := h p == Some c.
@@ -76,7 +87,7 @@ Definition newcomer p := (home s p == None) && seen_now p.
 Definition pool := filter newcomer people.
 (* A newcomer's row leaves now or never. *)
 Definition must := has (fun p => newcomer p && has (fun r => deadline r <= e) (here p)) people.
-Definition active h := count (fun p => knows h p && (here p != [::])) people.
+Definition active h (rows : person -> seq row) := count (fun p => knows h p && (rows p != [::])) people.
 Definition entered := count (knows (home s)) people.
 (* By counts and deadline alone, and only where a release comes of it. *)
 Definition enters :=
@@ -84,12 +95,18 @@ Definition enters :=
       k <= count (fun p => (knows (home s) p || newcomer p) && (here p != [::])) people &
       (intake entered <= size pool) || must].
 Definition cohort_of p : cohort := (n, found n pool p).
-Definition home_now p := if enters && newcomer p then Some (cohort_of p) else home s p.
+(* Who would be in which cohort. It comes to be only where enough people are left of whom rows go out. *)
+Definition tried p := if enters && newcomer p then Some (cohort_of p) else home s p.
+Definition asked p := if knows tried p then here p else [::].
+Definition decided := decide (recalled s) n tried asked.
+Definition left p := filter (decided.2 p) (here p).
+Definition dropped p := filter (predC (decided.2 p)) (here p).
+Definition released := k <= active tried left.
+Definition home_now p := if released then tried p else home s p.
 (* found numbers an intake's cohorts from 0; that some numbers may have nobody changes nothing. *)
-Definition cohorts_now := cohorts s ++ (if enters then [seq (n, j) | j <- iota 0 (size pool)] else [::]).
-Definition released := k <= active home_now.
+Definition cohorts_now := cohorts s ++ (if enters && released then [seq (n, j) | j <- iota 0 (size pool)] else [::]).
 Definition made : groups :=
-  let asked := counts_of home_now here cohorts_now in [seq (c.1, merge n (map home_now people) (last s) asked c.1) | c <- asked].
+  let here := counts_of home_now left cohorts_now in [seq (c.1, merge n (map home_now people) (last s) here c.1) | c <- here].
 Definition goes p := released && knows home_now p.
 Definition label p := if home_now p is Some c then group_of made c else 0.
 
@@ -98,14 +115,16 @@ Definition act : step_result :=
     (State home_now seen_now
        (fun p => (if closing n then waits s p else [::]) ++
                  (if goes p then [::] else [seq r <- here p | e < deadline r]))
-       cohorts_now (if released && ~~ closing n then made else last s))
+       cohorts_now (if released && ~~ closing n then made else last s)
+       (if released then decided.1 else recalled s))
     (map home_now people, if released then Some made else None)
-    (fun p => if goes p then [seq (label p, r) | r <- here p] else [::])
-    (fun p => late p ++ (if goes p then [::] else [seq r <- here p | deadline r <= e])).
+    (fun p => if goes p then [seq (label p, r) | r <- left p] else [::])
+    (fun p => late p ++ (if goes p then dropped p else [seq r <- here p | deadline r <= e]))
+    tried.
 
 End Act.
 
-Definition rest (s : state) : step_result := Result s (map (home s) people, None) (fun=> [::]) (fun=> [::]).
+Definition rest (s : state) : step_result := Result s (map (home s) people, None) (fun=> [::]) (fun=> [::]) (home s).
 
 Definition step (s : state) n new := if acts s n new then act s n new else rest s.
 
@@ -120,14 +139,19 @@ Definition result_at w n := step (state_at w n.-1) n (arrives w n).
 Definition view w steps := [seq public (result_at w n) | n <- iota 1 steps].
 Definition bundle w steps p := [seq (n, out (result_at w n) p) | n <- iota 1 steps].
 
+Definition tried_at w n := would_be (result_at w n).
+
 (* --- Who is home stays home, and a cohort is founded once. --- *)
 
 Lemma home_kept s e new p c : home s p = Some c -> home (after (step s e new)) p = Some c.
-Proof. by rewrite /step => h; case: ifP => //= _; rewrite /home_now /newcomer h andbF. Qed.
+Proof. by rewrite /step => h; case: ifP => //= _; rewrite /home_now /tried /newcomer h andbF if_same. Qed.
 
 Lemma home_new s e new p c :
   home s p = None -> home (after (step s e new)) p = Some c -> c.1 = e.
-Proof. by rewrite /step => h; case: ifP => _ /=; rewrite ?h // /home_now; case: ifP => _; [case=> <- | rewrite h]. Qed.
+Proof.
+rewrite /step => h; case: ifP => _ /=; rewrite ?h // /home_now /tried; case: ifP => _; last by rewrite h.
+by case: ifP => _; [case=> <- | rewrite h].
+Qed.
 
 Lemma public_home s e new : (public (step s e new)).1 = map (home (after (step s e new))) people.
 Proof. by rewrite /step; case: ifP. Qed.
@@ -166,8 +190,22 @@ Qed.
 
 (* --- The swap condition. --- *)
 
+(* A rule is fair if it decides the same of everybody when people of a cohort exchange all that they have: what it remembers
+   then is like what it remembers else. *)
+Definition fair (r : rule) := exists like : (person -> person) -> memory r -> memory r -> Prop,
+  (forall s, like s (at_first r) (at_first r)) /\
+  forall s a b n h h' here here', perm_eq [seq s p | p <- people] people -> like s a b ->
+    h' =1 h -> (forall p, h (s p) = h p) -> (forall p, here' p = here (s p)) ->
+    like s (decide a n h here).1 (decide b n h' here').1 /\
+    forall p, (decide b n h' here').2 p =1 (decide a n h here).2 (s p).
+
 Section Swap.
-Variable s : person -> person.
+Variables (like : (person -> person) -> memory drop -> memory drop -> Prop) (s : person -> person).
+Hypothesis like_first : like s (at_first drop) (at_first drop).
+Hypothesis like_next : forall a b n h h' here here', like s a b ->
+  h' =1 h -> (forall p, h (s p) = h p) -> (forall p, here' p = here (s p)) ->
+  like s (decide a n h here).1 (decide b n h' here').1 /\
+  forall p, (decide b n h' here').2 p =1 (decide a n h here).2 (s p).
 Hypothesis s_people : perm_eq [seq s p | p <- people] people.
 
 Lemma count_swap (P : pred person) : count (fun p => P (s p)) people = count P people.
@@ -190,7 +228,8 @@ Record mirrors (a b : state) := Mirrors {
   m_seen : forall p, was_seen b p = was_seen a (s p);
   m_waits : forall p, waits b p = waits a (s p);
   m_cohorts : cohorts b = cohorts a;
-  m_last : last b = last a }.
+  m_last : last b = last a;
+  m_recalled : like s (recalled a) (recalled b) }.
 
 (* Whom s exchanges are in one cohort, or both in none. *)
 Definition together (a : state) := forall p, home a (s p) = home a p.
@@ -220,15 +259,17 @@ Record agrees (x y : step_result) := Agrees {
   a_after : mirrors (after x) (after y);
   a_public : public y = public x;
   a_out : forall p, out y p = out x (s p);
-  a_rejected : forall p, rejected y p = rejected x (s p) }.
+  a_rejected : forall p, rejected y p = rejected x (s p);
+  a_would_be : would_be y =1 would_be x }.
 
 Lemma step_mirror a b e new new' :
-  mirrors a b -> (forall p, new' p = new (s p)) -> together a -> together (after (step a e new)) ->
+  mirrors a b -> (forall p, new' p = new (s p)) -> together a ->
+  (forall p, would_be (step a e new) (s p) = would_be (step a e new) p) ->
   agrees (step a e new) (step b e new').
 Proof.
 move=> m n ta; rewrite /step (acts_mirror _ m n); case: ifP => _; last first.
-  by move=> _; split=> //=; congr pair; apply: eq_map => p; exact: m_home.
-rewrite /together /= => tb.
+  by move=> _; split=> //= [|p]; rewrite ?(m_home m) //; congr pair; apply: eq_map => p; exact: m_home.
+move=> /= tb.
 have hand' p : at_hand b e new' p = at_hand a e new (s p) by rewrite /at_hand (m_waits m) n.
 have here' p : here b e new' p = here a e new (s p) by rewrite /here hand'.
 have late' p : late b e new' p = late a e new (s p) by rewrite /late hand'.
@@ -242,58 +283,97 @@ have entered' : entered b = entered a by apply: eq_count => p; rewrite /knows (m
 have enters' : enters b e new' = enters a e new.
   rewrite /enters size' must' entered'; congr (_ && ((k <= _) && _)).
   by rewrite -[RHS]count_swap; apply: eq_count => p; rewrite new_s here' /knows (m_home m) ta.
-(* Where people enter, who is in the pool is the same in both worlds. *)
+(* Where people would enter, who is in the pool is the same in both worlds. *)
 have same_pool : enters a e new -> newcomer b e new' =1 newcomer a e new.
-  move=> en p; rewrite new_s; have := tb p; rewrite /home_now en /=.
+  move=> en p; rewrite new_s; have := tb p; rewrite /tried en /=.
   case ns: (newcomer a e new (s p)); case np: (newcomer a e new p) => //.
     by move=> h; move: ns; rewrite /newcomer ta -h.
   by move=> h; move: np; rewrite /newcomer -ta h.
 have pool' : enters a e new -> pool b e new' = pool a e new by move=> /same_pool en; apply: eq_filter.
-have home' : home_now b e new' =1 home_now a e new.
-  move=> p; rewrite /home_now enters'; case: (boolP (enters a e new)) => [en|_] /=; last exact: m_home.
+have tried' : tried b e new' =1 tried a e new.
+  move=> p; rewrite /tried enters'; case: (boolP (enters a e new)) => [en|_] /=; last exact: m_home.
   by rewrite same_pool // /cohort_of pool' // (m_home m).
-have cohorts' : cohorts_now b e new' = cohorts_now a e new.
-  by rewrite /cohorts_now (m_cohorts m) enters' size'.
+have asked' p : asked b e new' p = asked a e new (s p) by rewrite /asked /knows tried' tb here'.
+have [recalled' goes_on'] := like_next e (m_recalled m) tried' tb asked'.
+rewrite -/(decided a e new) -/(decided b e new') in recalled' goes_on'.
+have left' p : left b e new' p = left a e new (s p) by rewrite /left here'; apply: eq_filter; exact: goes_on'.
+have dropped' p : dropped b e new' p = dropped a e new (s p).
+  by rewrite /dropped here'; apply: eq_filter => r /=; rewrite goes_on'.
 have released' : released b e new' = released a e new.
   rewrite /released /active; congr (_ <= _); rewrite -[RHS]count_swap; apply: eq_count => p.
-  by rewrite here' /knows home' tb.
-have counts' : counts_of (home_now b e new') (here b e new') (cohorts_now b e new') =
-               counts_of (home_now a e new) (here a e new) (cohorts_now a e new).
-  rewrite cohorts' -(counts_mirror _ tb here'); rewrite /counts_of /rows_of /active_of.
+  by rewrite left' /knows tried' tb.
+have home' : home_now b e new' =1 home_now a e new.
+  by move=> p; rewrite /home_now released' tried' (m_home m).
+have th p : home_now a e new (s p) = home_now a e new p by rewrite /home_now tb ta.
+have cohorts' : cohorts_now b e new' = cohorts_now a e new.
+  by rewrite /cohorts_now (m_cohorts m) enters' released' size'.
+have counts' : counts_of (home_now b e new') (left b e new') (cohorts_now b e new') =
+               counts_of (home_now a e new) (left a e new) (cohorts_now a e new).
+  rewrite cohorts' -(counts_mirror _ th left'); rewrite /counts_of /rows_of /active_of.
   have i c : is_in c (home_now b e new') =1 is_in c (home_now a e new) by move=> p; rewrite /is_in home'.
-  have r c : sumn [seq size (here b e new' p) | p <- people & is_in c (home_now b e new') p] =
-             sumn [seq size (here b e new' p) | p <- people & is_in c (home_now a e new) p].
+  have r c : sumn [seq size (left b e new' p) | p <- people & is_in c (home_now b e new') p] =
+             sumn [seq size (left b e new' p) | p <- people & is_in c (home_now a e new) p].
     by congr (sumn (map _ _)); apply: eq_filter.
-  rewrite (@eq_filter _ _ (fun c => sumn [seq size (here b e new' p) | p <- people & is_in c (home_now a e new) p] != 0)).
+  rewrite (@eq_filter _ _ (fun c => sumn [seq size (left b e new' p) | p <- people & is_in c (home_now a e new) p] != 0)).
     by apply: eq_map => c; rewrite r; congr (_, (_, _)); apply: eq_count => p; rewrite i.
   by move=> c; rewrite r.
 have made' : made b e new' = made a e new by rewrite /made counts' (m_last m) (eq_map home').
-have goes' p : goes b e new' p = goes a e new (s p) by rewrite /goes released' /knows home' tb.
-have label' p : label b e new' p = label a e new (s p) by rewrite /label home' tb made'.
+have goes' p : goes b e new' p = goes a e new (s p) by rewrite /goes released' /knows home' th.
+have label' p : label b e new' p = label a e new (s p) by rewrite /label home' th made'.
 split=> /=.
-- split=> //= [p|]; first by rewrite (m_waits m) goes' here'.
-  by rewrite released' made' (m_last m).
+- split=> //= [p||]; first by rewrite (m_waits m) goes' here'.
+    by rewrite released' made' (m_last m).
+  by rewrite released'; case: ifP => _ //; exact: m_recalled m.
 - by rewrite released' made'; congr pair; apply: eq_map.
-- by move=> p; rewrite goes' here' label'.
-- by move=> p; rewrite late' goes' here'.
+- by move=> p; rewrite goes' left' label'.
+- by move=> p; rewrite late' goes' here' dropped'.
+- exact: tried'.
 Qed.
 
-(* Worlds in which s exchanges whose trail is whose are published alike, and everybody's bundle goes along. *)
-Theorem run_mirror w w' steps :
+Theorem run_mirror_like w w' steps :
   (forall p, w' p = w (s p)) -> (forall e, e <= steps -> together (state_at w e)) ->
+  (forall e, 0 < e <= steps -> forall p, tried_at w e (s p) = tried_at w e p) ->
   mirrors (state_at w steps) (state_at w' steps) /\
   forall e, 0 < e <= steps -> agrees (result_at w e) (result_at w' e).
 Proof.
-move=> ww; elim: steps => [_|n IH t]; first by split=> [|[]]; first by split.
-have [|m ag] := IH; first by move=> e le; apply: t; exact: leqW.
+move=> ww; elim: steps => [_ _|n IH t u]; first by split=> [|[]]; first by split.
+have [||m ag] := IH.
+- by move=> e le; apply: t; exact: leqW.
+- by move=> e /andP[e0 le]; apply: u; rewrite e0 leqW.
 have new p : arrives w' n.+1 p = arrives w n.+1 (s p) by rewrite /arrives ww.
 have ag_n : agrees (result_at w n.+1) (result_at w' n.+1).
-  by apply: step_mirror m new (t n (leqnSn n)) (t n.+1 (leqnn _)).
+  by apply: step_mirror m new (t n (leqnSn n)) _; exact: u n.+1 (leqnn _).
 split; first exact: a_after ag_n.
 by move=> e /andP[e0]; rewrite leq_eqVlt => /orP[/eqP -> //|le]; apply: ag; rewrite e0.
 Qed.
 
 End Swap.
+
+(* The swap condition with a rule for rows that are rejected for good. Whom s exchanges are together also in each intake that
+   was tried and came to nothing, for too few people were left of whom rows would go out: what that hangs on is who had
+   which rows, and where founding would have put them. *)
+Theorem run_mirror s w w' steps : fair drop ->
+  perm_eq [seq s p | p <- people] people -> (forall p, w' p = w (s p)) ->
+  (forall e, e <= steps -> together s (state_at w e)) ->
+  (forall e, 0 < e <= steps -> forall p, tried_at w e (s p) = tried_at w e p) ->
+  forall e, 0 < e <= steps -> exists like, agrees like s (result_at w e) (result_at w' e).
+Proof.
+case=> like [like_first like_next] sp ww t u e le; exists like.
+have next a b n h h' here here' := @like_next s a b n h h' here here' sp.
+by have [_ ag] := run_mirror_like (like_first s) next sp ww t u; exact: ag.
+Qed.
+
+(* An intake that was tried and came to nothing. *)
+Definition undone w n :=
+  let s := state_at w n.-1 in
+  [&& acts s n (arrives w n), enters s n (arrives w n) & ~~ released s n (arrives w n)].
+
+(* Where none did, who would be together is. *)
+Lemma tried_done w n : ~~ undone w n.+1 -> tried_at w n.+1 =1 home (state_at w n.+1).
+Proof.
+rewrite /undone /tried_at /result_at /= /step => un p; move: un; case: ifP => //= _.
+by rewrite /home_now; case: (released _ _ _) => //; rewrite andbT => /negPf un; rewrite /tried un.
+Qed.
 
 (* The floor of an intake: where found puts at least cohort_size people together, a cohort has as many. *)
 Definition founds_enough := forall e ps p, p \in ps -> cohort_size <= count (fun q => found e ps q == found e ps p) ps.
@@ -304,14 +384,37 @@ Theorem cohort_floor w steps p c :
 Proof.
 move=> enough pin; elim: steps => [//|n IH] /=; rewrite /step; case: ifP => ac /=; last exact: IH.
 set st := state_at w n; set new := arrives w n.+1; have IH' := IH.
-case hp: (home_now st n.+1 new p) => [d|] // [dc]; rewrite dc in hp.
+rewrite /home_now; case: ifP => re; last exact: IH.
+case hp: (tried st n.+1 new p) => [d|] // [dc]; rewrite dc in hp.
 case pn: (enters st n.+1 new && newcomer st n.+1 new p).
-  have /andP[en np] := pn; move: (hp); rewrite /home_now pn => -[cp].
+  have /andP[en np] := pn; move: (hp); rewrite /tried pn => -[cp].
   apply: leq_trans (enough n.+1 (pool st n.+1 new) p _) _; first by rewrite mem_filter np.
   rewrite /pool count_filter; apply: sub_count => q /= /andP[/eqP fq nq].
-  by rewrite /home_now en nq /cohort_of -/(pool st n.+1 new) fq -cp.
-apply: leq_trans (IH' _) _; first by move: hp; rewrite /home_now pn.
+  by rewrite /tried en nq /cohort_of -/(pool st n.+1 new) fq -cp.
+apply: leq_trans (IH' _) _; first by move: hp; rewrite /tried pn.
 apply: sub_count => q /= /eqP hq.
-by rewrite /home_now /newcomer hq andbF.
+by rewrite /tried /newcomer hq andbF.
 Qed.
+
+(* A rule that lets everything go is fair, and no intake comes to nothing. *)
+Definition everything := @Rule unit tt (fun _ _ _ _ => (tt, fun _ _ => true)).
 End Step.
+
+Section Everything.
+Variables (person payload : eqType) (people : seq person) (k cohort_size : nat) (intake : nat -> nat) (delay : nat).
+Variables (ends : nat -> nat) (closing : pred nat) (found : nat -> seq person -> person -> nat).
+Variable merge : nat -> seq (option cohort) -> groups -> counts -> cohort -> nat.
+
+Lemma everything_fair : fair people (everything person payload).
+Proof. by exists (fun _ _ _ => True). Qed.
+
+Lemma nothing_undone w n :
+  ~~ undone people k cohort_size intake delay ends closing found merge (everything person payload) w n.
+Proof.
+rewrite /undone; set s := state_at _ _ _ _ _ _ _ _ _ _ _ _; set new := arrives _ _.
+apply/negP => /and3P[_ en]; rewrite /released /active -ltnNge ltnNge => /negP; apply.
+have /and3P[_ enough _] := en; apply: leq_trans enough _; apply: sub_count => p /= /andP[in_ some].
+rewrite /left filter_predT some andbT /knows /tried en /=.
+by case: (newcomer _ _ _ _ _ _ p) in_ => //; rewrite orbF.
+Qed.
+End Everything.

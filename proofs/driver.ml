@@ -1,7 +1,7 @@
 (* Worlds from standard input through the extracted model, one line each; what it comes to on standard output.
 
-   A world: people k cohort_size intake percent delay steps (an intake is so many, and so many percent of those who have
-   entered), then of each step: its end and whether it is a closing one; then
+   A world: people k cohort_size intake percent delay known least steps (an intake is so many, and so many percent of those
+   who have entered; rows are dropped for who knows so many windows, 0: none are, and must be left so many people), then of each step: its end and whether it is a closing one; then
    of each step and each person: how many rows, and of each the end of its own window and its number; then how many
    answers of founding, each: step, person, number; then of merging, each: step, founding step, number, group.
 
@@ -22,6 +22,7 @@ let () =
       let n = next () in
       let k = next () in let size = next () in let least = next () in let percent = next () in
       let intake entered = max least ((percent * entered + 99) / 100) in let delay = next () in
+      let known = next () in let left = next () in
       let steps = next () in
       let ends = Array.make (steps + 1) 0 and closing = Array.make (steps + 1) false in
       for s = 1 to steps do ends.(s) <- next (); closing.(s) <- next () = 1 done;
@@ -37,10 +38,11 @@ let () =
       let many = next () in
       let merged =
         read many (fun () -> let s = next () in let a = next () in let b = next () in ((s, (a, b)), next ())) in
-      let asked_found = ref "-" and asked_merge = ref "-" in
+      let current = ref 0 and asked_found = ref "-" and asked_merge = ref "-" in
       let shown = String.concat "," in
       let found s pool p =
-        asked_found := shown (List.map (fun q -> string_of_int (Obj.magic q)) pool);
+        (* What was decided in a step before is asked again when it is looked at. *)
+        if s = !current then asked_found := shown (List.map (fun q -> string_of_int (Obj.magic q)) pool);
         match List.assoc_opt (s, Obj.magic p) founded with Some c -> c | None -> 0 in
       let merge s homes last counts c =
         let cohort (a, b) = Printf.sprintf "%d.%d" a b in
@@ -51,12 +53,31 @@ let () =
           shown (List.map (fun (c, (r, a)) -> Printf.sprintf "%s=%d/%d" (cohort c) r a) (Obj.magic counts));
         match List.assoc_opt (s, Obj.magic c) merged with Some g -> g | None -> 0 in
       let all = List.map Obj.magic (people_of n) in
-      let state = ref fresh in
+      (* Everything is asked often, and answered once. *)
+      let once f =
+        let told = Hashtbl.create 8 in
+        fun x ->
+          match Hashtbl.find_opt told x with
+          | Some answer -> answer
+          | None -> let answer = f x in Hashtbl.add told x answer; answer in
+      let rule = windows_known all left known in
+      let decided = Hashtbl.create 8 in
+      let decide recalled s home here =
+        match Hashtbl.find_opt decided s with
+        | Some answer -> answer
+        | None ->
+          let home = once home and here = once here in
+          let books, goes = rule.decide recalled s home here in
+          let goes = once (fun (p, r) -> goes p r) in
+          let answer = (Obj.magic (once (Obj.magic books)), fun p r -> goes (p, r)) in
+          Hashtbl.add decided s answer; answer in
+      let drop = { rule with decide } in
+      let state = ref (fresh drop) in
       let told = Buffer.create 256 in
       for s = 1 to steps do
-        asked_found := "-"; asked_merge := "-";
+        current := s; asked_found := "-"; asked_merge := "-";
         let made =
-          run_step all k size intake delay (fun s -> ends.(s)) (fun s -> closing.(s)) found merge !state s
+          run_step all k size intake delay (fun s -> ends.(s)) (fun s -> closing.(s)) found merge drop !state s
             (fun p -> Obj.magic rows.(s).(Obj.magic p)) in
         let kept f = let known = Array.of_list (List.map f all) in fun p -> known.(Obj.magic p) in
         let after = made.after in
@@ -71,7 +92,7 @@ let () =
           | None -> "-"
           | Some g -> shown (List.map (fun (c, g) -> home (Some c) ^ "=" ^ string_of_int g) g) in
         Buffer.add_string told
-          (String.concat ";" [shown (List.map home homes); !asked_found; !asked_merge; group; out;
+          (String.concat ";" [shown (List.map home homes); (if groups = None then "-" else !asked_found); !asked_merge; group; out;
                               rows_of made.rejected; rows_of after.waits]);
         if s < steps then Buffer.add_char told ' '
       done;

@@ -14,13 +14,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.protections import intake
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.ledger import KNOWN_OTHERWISE
+from kanonflow.transforms.roster.founding import Founded, found
+from kanonflow.transforms.roster.roster import Segment
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -54,7 +59,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Rules:
-    """Of a policy, counted in windows."""
+    """Of a policy, counted in windows. known: for a reader of so many windows rows are dropped; 0: none are."""
 
     people: int
     windows: int
@@ -63,6 +68,7 @@ class Rules:
     intake: int = 3
     percent: int = 0
     delay: int = 1
+    known: int = 0
 
     @property
     def steps(self) -> int:
@@ -77,6 +83,7 @@ class Rules:
             intake=self.intake,
             intake_share=self.percent / 100,
             max_delay=f"{self.delay}h",
+            **({"against": {"known_windows": {"count": self.known, "drop": True}}} if self.known else {}),
         )
 
     def worlds(self) -> Iterator[World]:
@@ -104,12 +111,15 @@ class Product:
     """The product's step over worlds. alike: how many people each have equal quasi-identifiers; 1: none do.
 
     answered: of each question to founding and merging, the answer. differing: questions that were answered in two ways.
+    dropped: rows, for a reader who knows more. undone: intakes that were tried and came to nothing by that.
     """
 
     rules: Rules
     alike: int = 2
     answered: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     differing: list[tuple[Any, ...]] = field(default_factory=list)
+    dropped: int = 0
+    undone: int = 0
 
     def __post_init__(self) -> None:
         rules = self.rules
@@ -144,8 +154,8 @@ class Product:
         homes: list[tuple[int, int] | None] = [None] * rules.people
         numbers: dict[int, tuple[int, int]] = {}
         waits: list[int] = []
-        results = list(partition.finish())
-        at = {int((result.metrics["window_end"] - START) // HOUR): result for result in results}
+        results, tried = self._finish(partition)
+        at = {_step_of(result): result for result in results}
         assert len(at) == len(results)
         last: list[tuple[tuple[int, int], int]] = []
         for step in range(1, rules.steps + 1):
@@ -162,11 +172,13 @@ class Product:
                 if step <= rules.windows and trail[step - 1]
             ]
             here = sorted({*waits, *new})
-            pool = self._enter(step, result, homes, numbers, founded)
+            pool = self._enter(step, result, tried.get(step), homes, numbers, founded)
             gone = [_number(record["row"]) for record in result.rejected]
+            self.dropped += sum(record["reason"] == KNOWN_OTHERWISE for record in result.rejected)
             waits = [] if result.warm.waiting is None else _numbers(result.warm.waiting)
             counts, groups, out = NOTHING, NOTHING, ""
             if result.release is not None:
+                here = [number for number in here if number not in gone]
                 counts, groups, out, last = self._groups(step, result, homes, numbers, here, last, merged)
             facts.append(
                 StepFacts(
@@ -182,25 +194,45 @@ class Product:
         assert not at, "a step after all that could be due"
         return facts, self._line(world, founded, merged)
 
+    def _finish(self, partition: PartitionInMemory) -> tuple[list[WindowResult], dict[int, Segment]]:
+        """All results, and what founding answered in each step: also where no release came of it (``against``)."""
+        answers: list[Segment] = []
+
+        def recorded(*of: Any, **named: Any) -> Founded:
+            made = found(*of, **named)
+            answers.append(made.segment)
+            return made
+
+        results, tried = [], {}
+        with patch.object(intake, "found", recorded):
+            for result in partition.finish():
+                results.append(result)
+                if answers:
+                    tried[_step_of(result)] = answers.pop()
+        return results, tried
+
     def _enter(
         self,
         step: int,
         result: WindowResult,
+        segment: Segment | None,
         homes: list[tuple[int, int] | None],
         numbers: dict[int, tuple[int, int]],
         founded: list[tuple[int, int, int]],
     ) -> str:
-        if result.segment is None:
+        if segment is None:
             return NOTHING
-        assert result.roster is not None
-        cohorts = result.roster.cohorts_of(self._digests)
-        entered = [p for p, cohort in enumerate(cohorts) if cohort >= 0 and homes[p] is None]
-        first = min(int(cohorts[p]) for p in entered)
-        for person in entered:
-            homes[person] = (step, int(cohorts[person]) - first)
-            numbers[int(cohorts[person])] = (step, int(cohorts[person]) - first)
-            founded.append((step, person, int(cohorts[person]) - first))
-        self._remember(("found", step, *entered), tuple(founded[-len(entered) :]))
+        of = dict(zip(segment.people.tolist(), segment.cohort.tolist(), strict=True))
+        entered = [person for person, digest in enumerate(self._digests.tolist()) if digest in of]
+        cohorts = [of[digest] for digest in self._digests.tolist() if digest in of]
+        answer = [(step, p, cohort - min(cohorts)) for p, cohort in zip(entered, cohorts, strict=True)]
+        founded += answer
+        self._remember(("found", step, *entered), tuple(answer))
+        if result.segment is None:
+            self.undone += 1
+            return NOTHING
+        for (_, person, number), cohort in zip(answer, cohorts, strict=True):
+            homes[person] = numbers[cohort] = (step, number)
         return ",".join(map(str, entered))
 
     def _groups(
@@ -257,7 +289,7 @@ class Product:
         merged: Sequence[tuple[int, int, int, int]],
     ) -> str:
         rules = self.rules
-        policy = [rules.k, rules.cohort_size, rules.intake, rules.percent, rules.delay]
+        policy = [rules.k, rules.cohort_size, rules.intake, rules.percent, rules.delay, rules.known, rules.k]
         words = [rules.people, *policy, rules.steps]
         for step in range(1, rules.steps + 1):
             words += [step, 0]
@@ -306,6 +338,10 @@ def tools() -> str | None:
         if missing
         else None
     )
+
+
+def _step_of(result: WindowResult) -> int:
+    return int((result.metrics["window_end"] - START) // HOUR)
 
 
 def _home(cohort: tuple[int, int] | None) -> str:

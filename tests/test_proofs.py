@@ -14,11 +14,20 @@ import pytest
 from tests.modelled_worlds import Product, Rules, differences, modelled, tools
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("Promise", "Items", "Numbers", "Step", "Release", "Extract")
+PARTS = ("Promise", "Items", "Numbers", "Step", "Against", "Release", "Extract")
 THEOREMS = {
     "Items": ("left_with_enough", "fits_moved"),
     "Numbers": ("one_in_k_numbered", "number_of_anybody"),
-    "Release": ("promise", "promise_less_known", "promise_fitting", "promise_numbered", "at_least_k"),
+    "Against": ("against_fair",),
+    "Release": (
+        "promise",
+        "promise_less_known",
+        "promise_fitting",
+        "promise_numbered",
+        "at_least_k",
+        "promise_everything",
+        "promise_against",
+    ),
 }
 
 pytestmark = pytest.mark.thorough
@@ -85,18 +94,66 @@ def test_worlds_up_to_names_agree(checked: tuple[str, Path], rules: Rules) -> No
     assert differences(Product(rules, alike=rules.people), [*worlds, *renamed], checked[1]) == []
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(4, 3, known=1),
+        Rules(5, 3, known=2, delay=2),
+        Rules(6, 3, known=2, intake=4),
+        Rules(6, 3, known=1, k=3, cohort_size=3, intake=5, delay=2),
+    ],
+    ids=str,
+)
+def test_rows_are_dropped_as_the_model_drops_them(checked: tuple[str, Path], rules: Rules) -> None:
+    """Under ``against`` with known windows: the same rows go out, are rejected for good and wait, cohorts are merged by
+    what is left, and an intake of which nothing would be left comes to nothing."""
+    rng = np.random.default_rng(17)
+    dropped = undone = 0
+    for alike in (2, 1):
+        product, worlds = Product(rules, alike=alike), [rules.random(rng) for _ in range(40)]
+        assert differences(product, worlds, checked[1]) == []
+        dropped, undone = dropped + product.dropped, undone + product.undone
+    assert dropped > 40
+    assert undone
+
+
+def test_an_intake_that_comes_to_nothing_tells_who_was_in_it(checked: tuple[str, Path]) -> None:
+    """What ``never_apart`` is for, and what is open (decision 115): one and two come to be in one cohort, but an intake
+    was tried before with two alone; nothing of it would have been left. With their rows exchanged something is."""
+    rules = Rules(7, 3, intake=4, delay=3, known=1)
+    world = [(0, 0, 1), (0, 0, 1), (1, 0, 1), (0, 1, 1), (0, 1, 1), (0, 0, 1), (1, 0, 1)]
+    other = [world[person] for person in (0, 2, 1, 3, 4, 5, 6)]
+    product = Product(rules, alike=3)
+    assert differences(product, [tuple(world), tuple(other)], checked[1]) == []
+    homes, exchanged = (
+        [facts.homes.split(",") for facts in product.run(tuple(each))[0]] for each in (world, other)
+    )
+    assert product.undone
+    assert homes[-1][1] == homes[-1][2] != "-"
+    assert homes != exchanged
+
+
 def test_a_model_of_another_policy_differs(checked: tuple[str, Path]) -> None:
     """The comparison sees each rule: with another k, size, intake or delay the model comes to something else."""
     rules, rng = Rules(5, 3, intake=2), np.random.default_rng(5)
     worlds = [rules.random(rng) for _ in range(40)]
-    for change in ({"k": 3, "cohort_size": 3}, {"intake": 4}, {"percent": 99}, {"delay": 0}):
+    for change in ({"k": 3, "cohort_size": 3}, {"intake": 4}, {"percent": 99}, {"delay": 0}, {"known": 1}):
         other = replace(rules, **change)
         product = Product(rules)
         runs = [product.run(world) for world in worlds]
         lines = []
         for _, line in runs:
             words = line.split()
-            words[1:6] = map(str, (other.k, other.cohort_size, other.intake, other.percent, other.delay))
+            policy = (
+                other.k,
+                other.cohort_size,
+                other.intake,
+                other.percent,
+                other.delay,
+                other.known,
+                other.k,
+            )
+            words[1:8] = map(str, policy)
             lines.append(" ".join(words))
         models = modelled(lines, checked[1])
         assert any(ours != theirs for (ours, _), theirs in zip(runs, models, strict=True)), other
