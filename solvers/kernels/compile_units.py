@@ -14,7 +14,7 @@ def compile_unit(place: int) -> bool:
     unit = known_units().units[place]
     try:
         kernel_named(unit.kernel).compile(tuple(map(read_type, unit.arguments)))
-    except (ImportError, AttributeError, ValueError, NumbaError):
+    except (ImportError, AttributeError, TypeError, ValueError, NumbaError):
         return False
     return True
 
