@@ -28,6 +28,7 @@ THEOREMS = {
         "at_least_k",
         "promise_everything",
         "promise_against",
+        "promise_left",
     ),
 }
 
