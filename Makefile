@@ -102,7 +102,7 @@ proofs:
 	@command -v coqc > /dev/null || { echo "make proofs: coqc is missing (apt-get install coq libcoq-mathcomp-algebra ocaml-findlib)"; exit 2; }
 	rm -rf .proofs
 	cp -R proofs .proofs
-	cd .proofs && for part in Promise Items Numbers Step Against Release Extract; do coqc -w -notation-overridden,-ambiguous-paths,-extraction -R . kanonflow $$part.v || exit 1; done
+	cd .proofs && for part in Promise Items Numbers Step Against Left Release Extract; do coqc -w -notation-overridden,-ambiguous-paths,-extraction -R . kanonflow $$part.v || exit 1; done
 	cd .proofs && ocamlfind ocamlopt -w -a -O3 model.mli model.ml driver.ml -o model
 
 # The world simulated: so many schedules of crashes, restarts and failing stores from one seed on, about .6 s of CPU each.

@@ -92,6 +92,12 @@ rewrite [have_all w :&: _]setICA setIA [_ :&: item]setIC setKU.
 by apply: as_row => //; apply: known_more w_known; apply: leq_pred.
 Qed.
 
+Lemma window_done windows rows out : safe_so_far windows rows out -> safe (out :: windows) rows.
+Proof.
+case=> so_far with_window w r /known_cons[w_known r_known|[others [windows_known o_known] ->] r_known]; first exact: so_far.
+by rewrite setTI -setIA; apply: with_window.
+Qed.
+
 Lemma window_safe stands items : sound goes -> safe stands.1 stands.2 ->
   safe (window stands items).1 (window stands items).2.
 Proof.
@@ -101,9 +107,7 @@ have : safe_so_far stands.1 stands.2 set0.
 have -> : stands.2 = (stands.2, set0 : {set people}).1 by [].
 have -> : (set0 : {set people}) = (stands.2, set0 : {set people}).2 by [].
 rewrite -surjective_pairing.
-elim: items (stands.2, set0) => [[rows out] /= [so_far with_window]|item items IH state state_safe] /=.
-  move=> w r /known_cons[w_known r_known|[others [windows_known o_known] ->] r_known]; first exact: so_far.
-  by rewrite setTI -setIA; apply: with_window.
+elim: items (stands.2, set0) => [[rows out] /=|item items IH state state_safe] /=; first exact: window_done.
 by apply: IH; apply: one_safe.
 Qed.
 

@@ -1,7 +1,8 @@
 (* The two together: the premise of Promise.v holds of the step of Step.v, so the promise does. *)
 From mathcomp Require Import ssreflect ssrfun ssrbool eqtype ssrnat seq choice fintype finfun bigop finset fingroup perm.
 From mathcomp Require Import ssralg ssrnum rat.
-From kanonflow Require Import Promise Numbers Step Against.
+From kanonflow Require Import Promise Numbers Step Against Left.
+From kanonflow Require Items.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -269,6 +270,77 @@ Proof.
 move=> drop so ex pc; have fair := against_fair (enum person) least d m look.
 by apply: (promise fair _ _ b ex pc) => // s w; exact: (never_apart_moved fair).
 Qed.
+
+(* Whoever knows that p has rows in up to d windows that went out, and up to m rows by window and look: of the bundles that
+   he is left with each is p's with the same probability, and they are those of enough people. *)
+Section Known.
+Variables (least d m : nat) (look : row payload -> nat) (windows : seq (nat * nat)) (known_rows : seq (nat * name)).
+Let drop := against (enum person) least d m look.
+Notation at_step := (state_at (enum person) k cohort_size intake delay ends closing found merge drop).
+Notation result := (result_at (enum person) k cohort_size intake delay ends closing found merge drop).
+Let trails_of p := rows (real p).
+
+Definition has_rows (b : seq (nat * seq (nat * row payload))) n (P : pred (row payload)) :=
+  has (fun s => (s.1 == n) && has (fun r => P r.2) s.2) b.
+Definition has_known b :=
+  all (fun x => has_rows b x.1 (fun r => r.1 == x.2)) windows &&
+  all (fun x => has_rows b x.1 (fun r => (r.1, look r) == x.2)) known_rows.
+
+Lemma has_rows_out n P q : (0 < n <= steps)%N -> q \in members_of drop ->
+  has_rows (bundles drop real q) n P =
+  (q \in out_of least d m look k cohort_size intake delay ends closing found merge trails_of c n P).
+Proof.
+rewrite !inE => le /eqP qc; rewrite /has_rows /bundle_of /bundle has_map.
+have -> : has (preim (fun n => (n, out (result trails_of n) q)) (fun s => (s.1 == n) && has (fun r => P r.2) s.2)) (iota 1 steps) =
+          has (fun r => P r.2) (out (result trails_of n) q).
+  apply/hasP/idP => [[n' _ /= /andP[/eqP -> //]]|some]; exists n; last by rewrite /= eqxx.
+  by rewrite mem_iota add1n ltnS.
+case some: (has _ _); last by rewrite andbF.
+rewrite andbT; apply/esym; have /andP[n0 le_n] := le.
+have : knows (home (at_step trails_of n)) q.
+  move: some; rewrite -(prednK n0) /result_at /= /step; case: ifP => //= _.
+  by rewrite /goes; case: ifP => // /andP[].
+rewrite /knows; case hq: (home _ q) => [c'|] // _.
+by have := stays (steps - n) hq; rewrite subnK // => same; apply/eqP; rewrite -same; exact: qc.
+Qed.
+
+Theorem promise_left p b : let published_so := of_model (@published_so) drop real (of_model (@never_apart) drop real c) in
+  let shown := [seq bundles drop real q | q <- enum (members_of drop)] in
+  (forall s w, within (members_of drop) s -> prior (moved s w) = prior w) -> p \in members_of drop ->
+  (least <= #|person|)%N -> (0 < size windows + size known_rows)%N -> (size windows <= d)%N -> (size known_rows <= m)%N ->
+  all (fun x => 0 < x.1 <= steps)%N windows -> all (fun x => 0 < x.1 <= steps)%N known_rows ->
+  has_known b -> b \in shown ->
+  (least <= count has_known shown)%N /\
+  (count has_known shown)%:R * weight prior published_so (bundles drop) p b =
+  (count_mem b shown)%:R * mass prior published_so (fun w => has_known (bundles drop w p)).
+Proof.
+move=> so shown ex pc large any few few' in_ in' kb bs; split; last first.
+  apply: (promise_fitting (against_fair (enum person) least d m look) _ _ ex pc kb bs) => // s w.
+  exact: (never_apart_moved (against_fair (enum person) least d m look)).
+have [q qc bq] := mapP bs; rewrite mem_enum in qc.
+set left_ := Items.have_all (map (had_window least d m look k cohort_size intake delay ends closing found merge trails_of c) windows) :&:
+             Items.have_all (map (had_row least d m look k cohort_size intake delay ends closing found merge trails_of c) known_rows).
+have in_all (T : Type) (some : seq T) (of_ : T -> {set person}) x : (x \in Items.have_all (map of_ some)) = all (fun y => x \in of_ y) some.
+  by elim: some => [|y some IH]; rewrite /= ?Items.have_all_cons ?inE ?IH // /Items.have_all big_nil inE.
+have is_left x : x \in members_of drop -> has_known (bundles drop real x) = (x \in left_).
+  move=> xc; rewrite inE !in_all; congr andb; apply: eq_in_all => -[n e] yin; apply: has_rows_out => //.
+    exact: (allP in_ _ yin).
+  exact: (allP in' _ yin).
+have inside x : x \in left_ -> x \in members_of drop.
+  have home_in n P : (0 < n <= steps)%N ->
+      x \in out_of least d m look k cohort_size intake delay ends closing found merge trails_of c n P -> x \in members_of drop.
+    case/andP=> _ le; rewrite !inE => /andP[/eqP xc _].
+    by have := stays (steps - n) xc; rewrite subnK // => ->.
+  rewrite inE !in_all => /andP[xw xr]; case: windows any in_ xw => [|y ys] /=.
+    case: known_rows in' xr => [|y ys] //= /andP[yin _] /andP[xy _] _ _ _; exact: home_in yin xy.
+  by move=> _ /andP[yin _] /andP[xy _]; exact: home_in yin xy.
+have := @left_in_step _ _ least d m look k cohort_size intake delay ends closing found merge trails_of steps c windows known_rows q
+  large in_ in' few few'; rewrite /= -/left_ -(is_left q qc) -bq => /(_ kb) enough.
+apply: leq_trans enough _; rewrite count_map -size_filter cardE; apply: uniq_leq_size; first exact: enum_uniq.
+move=> x; rewrite mem_enum => xl; have xin := inside x xl.
+by rewrite mem_filter mem_enum xin andbT; apply: etrans (is_left x xin) _.
+Qed.
+End Known.
 End Rules.
 Print Assumptions promise.
 Print Assumptions promise_less_known.
@@ -277,3 +349,4 @@ Print Assumptions promise_numbered.
 Print Assumptions at_least_k.
 Print Assumptions promise_everything.
 Print Assumptions promise_against.
+Print Assumptions promise_left.

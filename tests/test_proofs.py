@@ -14,11 +14,12 @@ import pytest
 from tests.modelled_worlds import Product, Rules, differences, modelled, tools
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("Promise", "Items", "Numbers", "Step", "Against", "Release", "Extract")
+PARTS = ("Promise", "Items", "Numbers", "Step", "Against", "Left", "Release", "Extract")
 THEOREMS = {
     "Items": ("left_with_enough", "fits_moved"),
     "Numbers": ("one_in_k_numbered", "number_of_anybody"),
     "Against": ("against_fair",),
+    "Left": ("left_in_step",),
     "Release": (
         "promise",
         "promise_less_known",
@@ -27,6 +28,7 @@ THEOREMS = {
         "at_least_k",
         "promise_everything",
         "promise_against",
+        "promise_left",
     ),
 }
 
