@@ -194,13 +194,16 @@ class Product:
         assert not at, "a step after all that could be due"
         return facts, self._line(world, founded, merged)
 
-    def _finish(self, partition: PartitionInMemory) -> tuple[list[WindowResult], dict[int, Segment]]:
-        """All results, and what founding answered in each step: also where no release came of it (``against``)."""
-        answers: list[Segment] = []
+    def _finish(
+        self, partition: PartitionInMemory
+    ) -> tuple[list[WindowResult], dict[int, tuple[Segment, tuple[int, ...]]]]:
+        """All results, and what founding answered in each step, also where no release came of it (``against``); and
+        whom of those who were asked about an intake had put together before that came to nothing."""
+        answers: list[tuple[Segment, tuple[int, ...]]] = []
 
         def recorded(*of: Any, **named: Any) -> Founded:
             made = found(*of, **named)
-            answers.append(made.segment)
+            answers.append((made.segment, tuple(of[0].tried.tolist())))
             return made
 
         results, tried = [], {}
@@ -215,19 +218,20 @@ class Product:
         self,
         step: int,
         result: WindowResult,
-        segment: Segment | None,
+        answered: tuple[Segment, tuple[int, ...]] | None,
         homes: list[tuple[int, int] | None],
         numbers: dict[int, tuple[int, int]],
         founded: list[tuple[int, int, int]],
     ) -> str:
-        if segment is None:
+        if answered is None:
             return NOTHING
+        segment, tried = answered
         of = dict(zip(segment.people.tolist(), segment.cohort.tolist(), strict=True))
         entered = [person for person, digest in enumerate(self._digests.tolist()) if digest in of]
         cohorts = [of[digest] for digest in self._digests.tolist() if digest in of]
         answer = [(step, p, cohort - min(cohorts)) for p, cohort in zip(entered, cohorts, strict=True)]
         founded += answer
-        self._remember(("found", step, *entered), tuple(answer))
+        self._remember(("found", step, *entered, *tried), tuple(answer))
         if result.segment is None:
             self.undone += 1
             return NOTHING

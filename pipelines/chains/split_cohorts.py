@@ -47,7 +47,7 @@ def refuse_few(states: Iterable[CarriedState], least: int) -> None:
     exchanging the rows of the two would show in those counts.
     """
     pools = [state.warm.roster.pool for state in states if state.warm.roster is not None]
-    few = sum(int((pool.from_start & ~pool.known_by_file(least)).sum()) for pool in pools)
+    few = sum(int(((pool.kind >= 0) & ~pool.known_by_file(least)).sum()) for pool in pools)
     if few:
         raise PlanError(
             f"--plan: {few} people whom a file of people names still wait to enter a shard that it splits, in parts"

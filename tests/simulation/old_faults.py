@@ -141,7 +141,7 @@ def _nights_forget_the_pool(patch: Patch) -> None:
         if roster is None:
             return state
         pool = roster.pool
-        none = Pool(pool.people[:0], pool.values.slice(0, 0), pool.ends[:0], pool.changed[:0])
+        none = Pool(pool.people[:0], pool.values.slice(0, 0), pool.ends[:0], pool.changed[:0], pool.tried[:0])
         return replace(state, warm=replace(state.warm, roster=replace(roster, pool=none)))
 
     patch.setattr(steps, "CarriedState", carried)

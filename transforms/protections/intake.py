@@ -178,6 +178,9 @@ def _entering(pool: Pool, here: _Here, must: set[int], intake: int, due: Due) ->
     """
     cohorts, k = due.policy.cohorts, due.policy.k
     first, rest = pool.from_start, ~pool.from_start
+    fresh = rest & (pool.tried < 0)
+    if fresh.sum() < cohorts.cohort_size:
+        rest = rest & ~fresh  # of those who were put together before there are enough
     size = int(rest.sum())
     forced = bool(must) and bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
     enough = max(cohorts.cohort_size, k) <= size <= MOST and here.most_with(pool.people) >= k

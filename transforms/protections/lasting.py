@@ -128,8 +128,13 @@ class Lasting:
         self, due: Due, before: Before, admitted: Entered, solved: Grouped, publication: Publication | None
     ) -> Left:
         """Domains grow with who entered, and with nothing else; the roster only together with a release."""
-        stands = admitted.kept if publication is None else admitted.out
         last, items = roster_state(before, due).last, items_before(due, before)
+        stands = admitted.out
+        if publication is None:
+            stands = admitted.kept
+            if items is not None and (tried := admitted.segment) is not None:
+                # That nothing was left of it hangs on who was put together.
+                stands = stands._replace(pool=stands.pool.having_tried(tried.people, tried.cohort))
         values = roster_state(before, due).values
         if publication is not None:
             items = solved.items

@@ -53,7 +53,7 @@ def having_expected(pool: Pool, expected: Pool, roster: Roster, bound: BoundPoli
     Others of the file stay as they are known. place: of the run in its chain. O(n log n).
     """
     size = bound.policy.cohorts.cohort_size
-    waits = pool.people[pool.known_by_file(size)]
+    waits = pool.people[pool.known_by_file(size) | (pool.tried >= 0)]
     new = (roster.cohorts_of(expected.people) < 0) & ~np.isin(expected.people, waits)
     if new.sum() < size:
         return pool

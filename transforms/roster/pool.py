@@ -5,7 +5,7 @@ Nobody leaves it but by an intake, which takes all of it, so it also remembers t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,12 +32,15 @@ class Pool:
     window had that had one (with a plan of shards: of the first one), the least of them; null where none had one.
     ends: int64 (p, d), the end of that window in ms, or ``FROM_START`` less a place.
     changed: bool (p,), whether rows of the person had two different values of a field since it was first seen.
+    tried: int64 (p,), whom a person was put together with in an intake of which nothing was left (``having_tried``);
+    -1: nobody yet.
     """
 
     people: NDArray[np.uint64]
     values: pa.Table
     ends: NDArray[np.int64]
     changed: NDArray[np.bool_]
+    tried: NDArray[np.int64]
 
     @property
     def from_start(self) -> NDArray[np.bool_]:
@@ -46,17 +49,20 @@ class Pool:
 
     @property
     def kind(self) -> NDArray[np.int64]:
-        """Who may share a cohort, int64 (p,): the place of the run that named a person first; -1: he was seen.
+        """Who may share a cohort, int64 (p,): the place of the run that named a person first; -1: he was seen; above
+        all places a cohort that was tried.
 
         Why by place: rows of somebody whom a later file names, and that came before it, counted as a stranger's. Those
         of somebody named before did not, so exchanging the rows of the two would show in those counts.
         """
-        return np.where(self.from_start, FROM_START - self.ends.max(axis=1, initial=_NEVER), -1)
+        kind = np.where(self.from_start, FROM_START - self.ends.max(axis=1, initial=_NEVER), -1)
+        return np.where(self.tried >= 0, MOST_PLACES + self.tried, kind)
 
     def known_by_file(self, least: int) -> NDArray[np.bool_]:
-        """Whose kind has so many people that they can be cohorts, bool (p,). Fewer are in a part of a shard that was
-        split while they waited: they are known by their rows. O(p log p)."""
-        first = self.from_start
+        """Whose kind has so many people that they can be cohorts, bool (p,), of those who have one: whom a file names,
+        and who were in an intake that was tried. Fewer are in a part of a shard that was split while they waited: they
+        are known by their rows. O(p log p)."""
+        first = self.kind >= 0
         if not first.any():
             return first
         _, own, count = np.unique(self.kind, return_inverse=True, return_counts=True)
@@ -72,6 +78,7 @@ class Pool:
         O((p + m) log(p + m)).
         """
         stays = ~np.isin(self.people, people)
+        fresh = np.full(people.size, -1, dtype=np.int64)
         every = np.concatenate([self.people[stays], people])
         order = np.argsort(every, kind="stable")
         stated = values.select([column.name for column in bound.quasis]).cast(quasi_schema(bound))
@@ -83,12 +90,26 @@ class Pool:
             table.combine_chunks(),
             np.concatenate([self.ends[stays], ends])[order],
             changed[order],
+            np.concatenate([self.tried[stays], fresh])[order],
         )
+
+    def having_tried(self, people: NDArray[np.uint64], cohort: NDArray[np.int64]) -> Pool:
+        """The pool after an intake of which nothing was left: who was put together enters so, and with nobody else.
+
+        people: uint64 (m,), of the pool, sorted. cohort: int64 (m,), of each.
+        Why: that nothing was left hangs on who was put together. Were two of them in one cohort later of whom one was
+        not there, exchanging their rows would tell.
+        """
+        tried = self.tried.copy()
+        tried[np.searchsorted(self.people, people)] = (
+            cohort - cohort.min(initial=0) + tried.max(initial=-1) + 1
+        )
+        return replace(self, tried=tried)
 
     def of(self, people: NDArray[np.bool_]) -> Pool:
         """Some of them, bool (p,)."""
         values = self.values.filter(pa.array(people))
-        return Pool(self.people[people], values, self.ends[people], self.changed[people])
+        return Pool(self.people[people], values, self.ends[people], self.changed[people], self.tried[people])
 
     def having_seen(
         self,
@@ -117,6 +138,8 @@ class Pool:
         latest = np.full((people.size, len(bound.quasis)), _NEVER, dtype=np.int64)
         changed = np.zeros(people.size, dtype=np.bool_)
         changed[owner[: self.people.size]] = self.changed
+        tried = np.full(people.size, -1, dtype=np.int64)
+        tried[owner[: self.people.size]] = self.tried
         columns = {}
         for number, column in enumerate(bound.quasis):
             values = pa.concat_arrays(
@@ -135,7 +158,7 @@ class Pool:
             columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
         if named.size:
             latest[np.isin(people, named)] = self.ends[stands]  # also where the value is a null
-        return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed)
+        return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed, tried)
 
 
 def quasi_schema(bound: BoundPolicy) -> pa.Schema:
@@ -147,7 +170,13 @@ def empty_pool(bound: BoundPolicy) -> Pool:
     """A pool of nobody."""
     nobody = np.empty(0, dtype=np.uint64)
     ends = np.empty((0, len(bound.quasis)), dtype=np.int64)
-    return Pool(nobody, quasi_schema(bound).empty_table(), ends, np.empty(0, dtype=np.bool_))
+    return Pool(
+        nobody,
+        quasi_schema(bound).empty_table(),
+        ends,
+        np.empty(0, dtype=np.bool_),
+        np.empty(0, dtype=np.int64),
+    )
 
 
 def named_twice(count: int) -> InputError:

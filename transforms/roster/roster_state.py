@@ -101,7 +101,10 @@ def _pool_content(pool: Pool) -> Content:
         "pool_changed": pool.changed.astype("<u1").tobytes(),
         "pool_values": to_ipc(pool.values.combine_chunks()),
     }
-    return Content({"fields": pool.ends.shape[1], "changed": True}, parts)
+    meta = {"fields": pool.ends.shape[1], "changed": True}
+    if not (pool.tried >= 0).any():
+        return Content(meta, parts)
+    return Content(meta | {"tried": True}, parts | {"pool_tried": pool.tried.astype("<i8").tobytes()})
 
 
 def _read_pool(parts: UnreadParts, meta: Mapping[str, Any]) -> Pool:
@@ -112,6 +115,8 @@ def _read_pool(parts: UnreadParts, meta: Mapping[str, Any]) -> Pool:
         parts.array("pool_changed", "<u1") if meta.get("changed") else np.zeros(people.size, dtype="<u1")
     )
     values = sound_rows(parts.take("pool_values"))
-    if values.num_rows != people.size or changed.size != people.size:
+    nobody = np.full(people.size, -1, dtype="<i8")
+    tried = parts.array("pool_tried", "<i8") if meta.get("tried") else nobody
+    if values.num_rows != people.size or changed.size != people.size or tried.size != people.size:
         raise ValueError("the pool has not a value of everybody in it")
-    return Pool(people, values, ends, changed != 0)
+    return Pool(people, values, ends, changed != 0, tried)

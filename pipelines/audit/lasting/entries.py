@@ -205,6 +205,8 @@ def _judge_put_off(
     order = np.argsort(partition, kind="stable")
     borders = np.searchsorted(partition[order], np.arange(int(partition.max(initial=0)) + 2))
     left_out, put_off = [], []
+    # Where an intake came to nothing by dropped rows, who came after it enters in cohorts of their own, or waits.
+    stays = (policy.cohort_size or policy.k) if policy.against is not None and policy.against.drops else 1
     sorted_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for number, (at, own) in enumerate(zip(ends.tolist(), partition_of, strict=True)):
         if own < 0 or own + 1 >= len(borders) or heads[number].closing:
@@ -215,7 +217,7 @@ def _judge_put_off(
         seen, entered = sorted_of[own]
         pool = int(np.searchsorted(seen, at, side="right") - np.searchsorted(entered, at, side="right"))
         if intakes[number]:
-            if pool:
+            if pool >= stays:
                 left_out.append(number)
         elif pool >= max(policy.cohort_size or 0, policy.k) and (pool >= enough[number] or (own, at) in held):
             put_off.append(number)

@@ -157,3 +157,21 @@ def test_people_are_of_the_kind_of_the_run_that_named_them_first() -> None:
     assert later.of(later.kind == 3).kind.tolist() == [3, 3]
     assert pool_from_bytes(pool_to_bytes(later)).kind.tolist() == later.kind.tolist()
     assert empty_pool(bound).kind.size == 0
+
+
+def test_who_was_put_together_in_vain_stays_so() -> None:
+    """In the state, in parts of the pool, and as rows come; another such intake counts on; others are of no kind."""
+    rng = np.random.default_rng(4)
+    bound, values = mixed_bound(), mixed_values(12, rng)
+    people, ends = np.arange(12, dtype=np.uint64), np.full(12, 5, dtype=np.int64)
+    pool = empty_pool(bound).having_seen(people[:6], ends[:6], values.slice(0, 6), bound)
+    tried = pool.having_tried(people[:4], np.array([9, 8, 8, 9]))
+    more = tried.having_seen(people, ends + 1, values, bound)
+    again = more.having_tried(people[4:8], np.array([0, 1, 1, 0]))
+    assert again.tried.tolist() == [1, 0, 0, 1, 2, 3, 3, 2, -1, -1, -1, -1]
+    assert again.kind.tolist() == [each + MOST_PLACES if each >= 0 else -1 for each in again.tried]
+    assert pool_from_bytes(pool_to_bytes(again)).tried.tolist() == again.tried.tolist()
+    assert b"pool_tried" not in pool_to_bytes(pool)
+    assert again.of(people % 2 == 0).tried.tolist() == [1, 0, 2, 3, -1, -1]
+    assert again.known_by_file(2).tolist() == [True] * 8 + [False] * 4
+    assert not again.of(people > 0).known_by_file(2)[2]  # the one of the first cohort who is left
