@@ -245,6 +245,7 @@ LINES = {
         (19_900, "a number a person, with its gate"),
         (20_100, "rules of values with cohorts that last: merged for a release, counted over the epoch"),
         (20_415, "renewals: cohorts that are kept, of blocks, or searched"),
+        (20_455, "people of an intake that came to nothing stay together"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -288,6 +289,7 @@ LINES = {
         (8_930, "publish_member: its rules and words"),
         (9_075, "rules of values per release or per epoch"),
         (9_150, "renew: its keys and words"),
+        (9_170, "absences that a reader knows are measured"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -344,6 +346,7 @@ CODE = [
     (65_500, "a number a person over an epoch, with its audit"),
     (65_980, "rules of values with cohorts that last"),
     (66_790, "renewals, with their audit"),
+    (66_835, "absences are measured; people of an intake that came to nothing stay together"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -100,10 +100,8 @@ class Pool:
         Why: that nothing was left hangs on who was put together. Were two of them in one cohort later of whom one was
         not there, exchanging their rows would tell.
         """
-        tried = self.tried.copy()
-        tried[np.searchsorted(self.people, people)] = (
-            cohort - cohort.min(initial=0) + tried.max(initial=-1) + 1
-        )
+        tried, dense = self.tried.copy(), np.unique(cohort, return_inverse=True)[1]
+        tried[np.searchsorted(self.people, people)] = dense + int(tried.max(initial=-1)) + 1
         return replace(self, tried=tried)
 
     def of(self, people: NDArray[np.bool_]) -> Pool:
