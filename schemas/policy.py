@@ -202,8 +202,12 @@ class Policy:
     @property
     def accepted_risks(self) -> dict[str, str]:
         """Each reason why a risk is accepted, by the field, or the key, that says it."""
-        fields = {field.name: field.accept_risk for field in self.fields if field.accept_risk}
-        return fields | ({} if (own := self.publish_member) is None else {"publish_member": own.accept_risk})
+        accepted = {field.name: field.accept_risk for field in self.fields if field.accept_risk}
+        if self.publish_member is not None:
+            accepted["publish_member"] = self.publish_member.accept_risk
+        if self.renew is not None and self.renew.accept_risk:
+            accepted["renew"] = self.renew.accept_risk
+        return accepted
 
     @property
     def ahead_limit_ms(self) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import glob
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,6 +23,7 @@ from typing import Any
 
 from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.files.release_files import is_release
+from kanonflow.pipelines.audit.followed_share import FollowedShare
 from kanonflow.pipelines.audit.judge.metrics import check_modes
 from kanonflow.pipelines.audit.lasting.carried_people import judge_clocks
 from kanonflow.pipelines.audit.read.carried_state import CAME, EXPECTED, carried_facts
@@ -115,10 +117,17 @@ def _over_epochs(
     findings = Findings()
     files = _files_by_name(input_patterns)
     reports = []
+    inputs = [_files_of(runs, files) for runs in epochs]
+    if again := sorted(
+        path for path, count in Counter(path for own in inputs for path in set(own)).items() if count > 1
+    ):
+        findings.add(f"{len(again)} files were read in two epochs: their rows are out twice", *again)
+    if shared := _shared_releases([run for runs in epochs for run in runs]):
+        findings.add(f"{len(shared)} ids stand for a release of two runs", *shared)
     for number, runs in enumerate(epochs):
         if number:
             _judge_renewal_link(epochs[number - 1][-1], runs[0], findings)
-        reports.append(audit_chain(policy_path, _files_of(runs, files), [run.name for run in runs], **checks))
+        reports.append(audit_chain(policy_path, inputs[number], [run.name for run in runs], **checks))
     failures = [
         f"{runs[0].name}: {failure}" if len(runs) == 1 else f"{runs[0].name} to {runs[-1].name}: {failure}"
         for runs, report in zip(epochs, reports, strict=True)
@@ -136,6 +145,8 @@ def _over_epochs(
         figures=figures,
         checked=(*_RENEWED, *last.checked),
         not_checked=tuple(dict.fromkeys(each for report in reports for each in report.not_checked)),
+        # Of all epochs the one that was followed least.
+        followed=min((report.followed for report in reports), key=FollowedShare.least),
     )
 
 

@@ -21,7 +21,11 @@ class FollowedShare:
     @property
     def whole(self) -> bool:
         """Whether nothing was left out."""
-        return min(self.groups, self.people, self.rows) >= FULL
+        return self.least() >= FULL
+
+    def least(self) -> int:
+        """The smallest of the three."""
+        return min(self.groups, self.people, self.rows)
 
     def told(self) -> str:
         """The end of a sentence that begins with what came of the audit."""

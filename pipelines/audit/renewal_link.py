@@ -121,7 +121,7 @@ def _judge_told(pair: str, after: Path, left: Sequence[int], findings: Findings)
     try:
         facts = json.loads((after / "renewal.json").read_text())
         right = (facts["least"], facts["mean"]) == (min(left), round(float(np.mean(left)), 1))
-        few = min(left) < int(facts["min_peers"]) and not facts.get("accept_risk")
+        few = min(left) < int(facts["min_peers"]) and facts["accepted"] is not True
     except (OSError, ValueError, KeyError, TypeError):
         findings.add(
             f"{pair}: renewal.json is missing or damaged: what readers of both epochs are left with is not told"

@@ -344,7 +344,9 @@ def _lay_renewal(
     facts = renewing.facts()
     for name, files in laid.items():
         _lay(FileSystems.join(cohorts_directory(output), name), files)
-    create_if_absent(FileSystems.join(output, RENEWAL), json.dumps(facts.public(), indent=1).encode())
+    public = json.dumps(facts.public(), indent=1).encode()
+    if create_if_absent(FileSystems.join(output, RENEWAL), public) is Outcome.DIFFERENT:
+        raise _others(output)
 
 
 def _split(splitting: Splitting | None, name: str) -> SplitShard | None:

@@ -11,19 +11,26 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from kanonflow.schemas.renew import RenewedCohorts
 from kanonflow.transforms.files.create_if_absent import read_whole
 
 RENEWAL = "renewal.json"
 
 
-def renewal_words(facts: Mapping[str, Any]) -> str:
-    """What it tells, in words. Raises KeyError, TypeError, ValueError: it tells something else."""
+def left_words(facts: Mapping[str, Any]) -> str:
+    """Whom readers of all epochs are left with. Raises KeyError, TypeError, ValueError: the facts are others."""
     return (
-        f"The epoch began with a renewal (cohorts: {facts['cohorts']!s:.10}). Who links rows over all epochs so far is"
-        f" left with {int(facts['least'])} people at least, {float(facts['mean']):.1f} on average: with nobody but the"
-        f" person for {float(facts['alone']):.1%} of the people, with fewer than min_peers = {int(facts['min_peers'])}"
-        f" for {float(facts['fewer']):.1%}; {float(facts['kept']):.0%} of a person's others stay with him."
+        f"Who links rows over all epochs so far is left with {int(facts['least'])} people at least,"
+        f" {float(facts['mean']):.1f} on average: with nobody but the person for {float(facts['alone']):.1%} of the"
+        f" people, with fewer than min_peers = {int(facts['min_peers'])} for {float(facts['fewer']):.1%};"
+        f" {float(facts['kept']):.0%} of a person's others stay with him."
     )
+
+
+def renewal_words(facts: Mapping[str, Any]) -> str:
+    """The same, of an epoch that goes on. Raises as ``left_words``."""
+    cohorts = RenewedCohorts(facts["cohorts"])
+    return f"The epoch began with a renewal (cohorts: {cohorts}). {left_words(facts)}"
 
 
 def told_renewal(output: str) -> str | None:

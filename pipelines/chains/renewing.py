@@ -5,7 +5,7 @@
 
 All of it is worked out before anything is laid down or released. What waits in the pool, and rows that wait, go on as
 in any chain: whether a row waits hangs on counts of a whole partition, which exchanging two people's rows leaves as
-they are.
+they are; where ``against`` has a say in it, nothing may wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.chains.renewal_file import renewal_words
+from kanonflow.pipelines.chains.renewal_file import left_words
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.renew import Renew, RenewedCohorts
@@ -34,6 +34,8 @@ from kanonflow.transforms.lineage.committed_rosters import (
     TOGETHER,
     segment_file,
 )
+from kanonflow.transforms.publishing.gate import GateError
+from kanonflow.transforms.publishing.gate_frozen import check_cohorts
 from kanonflow.transforms.release.cohorts import people_in
 from kanonflow.transforms.roster.cohort_files import FrozenValues, files_of_renewal, frozen_values
 from kanonflow.transforms.roster.continued import Continued
@@ -41,7 +43,7 @@ from kanonflow.transforms.roster.pool import quasi_schema
 from kanonflow.transforms.roster.renewal import Renewal, RenewalError, renewed, together_file, together_of
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.secret.seeds import Secret, people_key
-from kanonflow.transforms.windows.chain import carried_from_bytes
+from kanonflow.transforms.windows.chain import CarriedState, carried_from_bytes
 from kanonflow.transforms.windows.expected_people import PeopleFile
 from kanonflow.transforms.windows.renewed_state import renewed_state
 
@@ -61,7 +63,7 @@ class _Values:
 class RenewalFacts:
     """What is told of a renewal, over all partitions.
 
-    cohorts, min_peers, accept_risk: as the policy says it. people: in cohorts. refreshed: of whom a file of people has
+    cohorts, min_peers: as the policy says it. accepted: whether it says why fewer are accepted. people: in cohorts. refreshed: of whom a file of people has
     values now. dropped: who had been forgotten. least, mean: people, himself among them, whom who links all epochs is
     left with. alone, fewer: how many are left with nobody else, and with fewer than ``min_peers``. staying: mean share
     of the others of a person's old cohort that are in his new one. before, after: GCP of old boxes and new, of the
@@ -70,7 +72,7 @@ class RenewalFacts:
 
     cohorts: str
     min_peers: int
-    accept_risk: str | None
+    accepted: bool
     people: int
     refreshed: int
     dropped: int
@@ -88,7 +90,7 @@ class RenewalFacts:
         return (
             f"--renew: an epoch ends, and another begins with its {self.people:,} people (cohorts: {self.cohorts}),"
             f" {self.refreshed:,} of them with values of the file of people{gone}. The boxes of cohorts lose"
-            f" {self.after:.4f}, where those of before would lose {self.before:.4f}. {self.of_readers()}"
+            f" {self.after:.4f}, where those of before would lose {self.before:.4f}. {left_words(self.public())}"
         )
 
     def public(self) -> dict[str, Any]:
@@ -96,11 +98,7 @@ class RenewalFacts:
         public: dict[str, Any] = {"cohorts": self.cohorts, "min_peers": self.min_peers, "least": self.least}
         public |= {"mean": round(self.mean, 1), "alone": round(self.alone / self.people, 3)}
         public |= {"fewer": round(self.fewer / self.people, 3), "kept": round(self.staying, 2)}
-        return public | ({} if self.accept_risk is None else {"accept_risk": self.accept_risk})
-
-    def of_readers(self) -> str:
-        """What readers of all epochs are left with, in words."""
-        return renewal_words(self.public())
+        return public | {"accepted": self.accepted}
 
 
 class Renewing:
@@ -168,6 +166,12 @@ class Renewing:
             seed=int.from_bytes(words[:8], "big") >> 1,
             threads=self._bound.policy.solver.threads or os.cpu_count() or 1,
         )
+        # Kept cohorts may be smaller than the policy would make them now, and are of k or the run is refused.
+        least = self._bound.policy.k if self.keeps else self._bound.policy.cohorts.cohort_size
+        try:
+            check_cohorts(renewal.segment, renewal.values, ~renewal.forgotten, self._bound, least)
+        except GateError as error:
+            raise RenewalError(f"--renew: the gate refused the cohorts of a partition: {error}") from None
         self._made.append((renewal, values.people.size))
         boxes = read_whole(FileSystems.join(folder, segment_file(len(cohorts.segments) - 1, BOXES)))
         frozen = FrozenValues(renewal.values, renewal.forgotten)
@@ -200,10 +204,21 @@ class Renewing:
         files: dict[str, bytes] = {}
         if cohorts.carried is not None:
             state = carried_from_bytes(cohorts.carried)
+            self._refuse_waiting(state)
             state = renewed_state(state, renewal, self.epoch, self._bound, keeps=self.keeps)
             files[CARRIED] = state.to_bytes()
         began = {"segments": int(renewal is not None), "groups": None, "carried": bool(files)}
         return files | {CONTINUED: json.dumps(began).encode()}
+
+    def _refuse_waiting(self, state: CarriedState) -> None:
+        """Raise RenewalError if rows wait of which ``against`` had a say: that hangs on who was in which cohort."""
+        own = state.warm.roster
+        if not self.keeps and state.warm.waiting_rows and own is not None and own.items is not None:
+            raise RenewalError(
+                f"--renew: {state.warm.waiting_rows:,} rows wait there, and whether rows wait hangs on cohorts where rows"
+                " are dropped for a reader (against). End their waiting by one run without --carry, or keep the cohorts"
+                " (renew: {cohorts: kept})"
+            )
 
     def facts(self) -> RenewalFacts:
         """What all partitions came to. Raises RenewalError: nobody is known, or some are left with too few."""
@@ -217,7 +232,7 @@ class Renewing:
         facts = RenewalFacts(
             str(rule.cohorts),
             rule.min_peers,
-            rule.accept_risk,
+            rule.accept_risk is not None,
             int(left.size),
             sum(count for _, count in self._made),
             sum(each.dropped for each in made),
@@ -229,9 +244,9 @@ class Renewing:
             float(np.average([each.before for each in made], weights=sizes)),
             float(np.average([each.after for each in made], weights=sizes)),
         )
-        if facts.fewer and rule.accept_risk is None:
+        if facts.fewer and not facts.accepted:
             raise RenewalError(
-                f"--renew: {facts.of_readers()} Nothing was released. Say renew: {{cohorts: kept}} or"
+                f"--renew: {left_words(facts.public())} Nothing was released. Say renew: {{cohorts: kept}} or"
                 " {cohorts: blocks}, which leave as many as they promise, or why it is accepted (renew: {accept_risk:"
                 " ...})"
             )

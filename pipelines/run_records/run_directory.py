@@ -561,7 +561,9 @@ def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tup
 
 def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secret) -> dict[str, Any]:
     # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
-    # release; nor where a file of people is, whose content is on record by itself.
+    # release; nor where a file of people is, whose content is on record by itself, nor how a run may renew: who did has
+    # it on record.
+    member = policy.publish_member
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
     fixed = replace(
         policy,
@@ -570,6 +572,8 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         max_rejected=None,
         assess=None,
         people=None,
+        renew=None,
+        publish_member=None if member is None else replace(member, accept_risk="a reason"),
     )
     return {
         "kanonflow": version("kanonflow"),

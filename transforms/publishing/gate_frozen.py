@@ -39,17 +39,28 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     the file of one run; the corners of its box hold every frozen value of every member.
     Why: each is a premise of the promise over all releases of an epoch. O(p d).
     """
-    size = bound.policy.cohorts.cohort_size
     if not np.array_equal(segment.people, pool.people) or (roster.cohorts_of(segment.people) >= 0).any():
         raise GateError("who enters are not the people of the pool, or some of them are known")
-    labels = segment.cohort - segment.head.cohorts
-    members = np.bincount(labels[labels >= 0], minlength=1)
-    if (labels < 0).any() or members.min() < size:
-        raise GateError(f"a new cohort has {int(members.min())} people, below cohort_size={size}")
-    if _are_mixed(labels, pool.kind):
+    if _are_mixed(segment.cohort, pool.kind):
         raise GateError(
             "a new cohort has people of two kinds: who were seen, and whom the file of one run or another named first"
         )
+    check_cohorts(
+        segment, pool.values, np.ones(pool.people.size, np.bool_), bound, bound.policy.cohorts.cohort_size
+    )
+
+
+def check_cohorts(
+    segment: Segment, values: pa.Table, alive: NDArray[np.bool_], bound: BoundPolicy, least: int
+) -> None:
+    """Raise GateError unless each cohort of a segment has ``least`` people or more, and a box that holds them.
+
+    values: p rows, the frozen values of its people. alive: bool (p,), of whom they are known. O(p d).
+    """
+    labels = segment.cohort - segment.head.cohorts
+    members = np.bincount(labels[labels >= 0], minlength=1)
+    if (labels < 0).any() or members.min() < least:
+        raise GateError(f"a new cohort has {int(members.min())} people, below {least}")
     owner = np.asarray(segment.corners.column(COHORT)) - segment.head.cohorts
     sizes = np.bincount(owner, minlength=members.size)
     if sizes.size != members.size or sizes.min() < 1 or np.any(np.diff(owner) < 0):
@@ -57,10 +68,9 @@ def check_segment(segment: Segment, pool: Pool, roster: Roster, bound: BoundPoli
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     hulls = box_columns(hull_boxes(segment.corners, bound, Groups(np.arange(owner.size), starts, None)))
     for column in bound.quasis:
-        values = whole(pool.values.column(column.name))
         boxes = whole(hulls[column.published_name])
-        held = inside(column, boxes, values, labels, EVERY)
-        if not held.all():
+        held = inside(column, boxes, whole(values.column(column.name)), labels, EVERY)
+        if not held[alive].all():
             raise GateError(
                 f"field {column.name}: {int((~held).sum())} frozen values lie outside of their box"
             )
