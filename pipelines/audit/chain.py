@@ -118,9 +118,8 @@ def _over_epochs(
     files = _files_by_name(input_patterns)
     reports = []
     inputs = [_files_of(runs, files) for runs in epochs]
-    if again := sorted(
-        path for path, count in Counter(path for own in inputs for path in set(own)).items() if count > 1
-    ):
+    read = Counter(path for own in inputs for path in set(own))
+    if again := sorted(path for path, count in read.items() if count > 1):
         findings.add(f"{len(again)} files were read in two epochs: their rows are out twice", *again)
     if shared := _shared_releases([run for runs in epochs for run in runs]):
         findings.add(f"{len(shared)} ids stand for a release of two runs", *shared)

@@ -63,11 +63,11 @@ class _Values:
 class RenewalFacts:
     """What is told of a renewal, over all partitions.
 
-    cohorts, min_peers: as the policy says it. accepted: whether it says why fewer are accepted. people: in cohorts. refreshed: of whom a file of people has
-    values now. dropped: who had been forgotten. least, mean: people, himself among them, whom who links all epochs is
-    left with. alone, fewer: how many are left with nobody else, and with fewer than ``min_peers``. staying: mean share
-    of the others of a person's old cohort that are in his new one. before, after: GCP of old boxes and new, of the
-    values now.
+    cohorts, min_peers: as the policy says it. accepted: whether it says why fewer are accepted. people: in cohorts.
+    refreshed: of whom a file of people has values now. dropped: who had been forgotten. least, mean: people, himself
+    among them, whom who links all epochs is left with. alone, fewer: how many are left with nobody else, and with fewer
+    than ``min_peers``. staying: mean share of the others of a person's old cohort that are in his new one. before,
+    after: GCP of old boxes and new, of the values now.
     """
 
     cohorts: str
@@ -215,9 +215,9 @@ class Renewing:
         own = state.warm.roster
         if not self.keeps and state.warm.waiting_rows and own is not None and own.items is not None:
             raise RenewalError(
-                f"--renew: {state.warm.waiting_rows:,} rows wait there, and whether rows wait hangs on cohorts where rows"
-                " are dropped for a reader (against). End their waiting by one run without --carry, or keep the cohorts"
-                " (renew: {cohorts: kept})"
+                f"--renew: {state.warm.waiting_rows:,} rows wait there, and whether rows wait hangs on cohorts where"
+                " rows are dropped for a reader (against). End their waiting by one run without --carry, or keep the"
+                " cohorts (renew: {cohorts: kept})"
             )
 
     def facts(self) -> RenewalFacts:
