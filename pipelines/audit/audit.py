@@ -60,7 +60,7 @@ from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, read_rele
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.records.matching_records import Ground, Recipe, check_matching_records
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
-from kanonflow.pipelines.audit.unchecked import Seen
+from kanonflow.pipelines.audit.unchecked import RENEWAL, Seen
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy_source import read_policy
 
@@ -169,6 +169,7 @@ def audit(
         expected=evidence.carried.named is not None,
         shards=figures.shards,
         unplaced=figures.people_unplaced,
+        renewed=(Path(release_dir) / RENEWAL).is_file(),
     )
     return AuditReport(
         findings.messages(),

@@ -35,6 +35,7 @@ from kanonflow.pipelines.audit.read.read_input import avro_records, told_metrics
 from kanonflow.pipelines.audit.renewal_link import judge_renewal, renewed_from
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.pipelines.audit.split_link import earlier_segments, judge_split, splits_between
+from kanonflow.pipelines.audit.unchecked import BEFORE_RENEWAL, RENEWAL
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy_source import read_policy
 from kanonflow.schemas.printable import printable
@@ -143,10 +144,17 @@ def _over_epochs(
         failures=(*findings.messages(), *failures),
         figures=figures,
         checked=(*_RENEWED, *last.checked),
-        not_checked=tuple(dict.fromkeys(each for report in reports for each in report.not_checked)),
+        not_checked=_not_checked(epochs, reports),
         # Of all epochs the one that was followed least.
         followed=min((report.followed for report in reports), key=FollowedShare.least),
     )
+
+
+def _not_checked(epochs: Sequence[Sequence[ChainedRun]], reports: Sequence[AuditReport]) -> tuple[str, ...]:
+    """Of all epochs, each line once; the renewals between them were judged, not what came before the first."""
+    judged = () if renewed_from(epochs[0][0].folder) else (f"{BEFORE_RENEWAL[0]}:",)
+    lines = dict.fromkeys(each for report in reports for each in report.not_checked)
+    return tuple(each for each in lines if not each.startswith(judged))
 
 
 _SUMMED = ("records", "broken", "rejected", "releases", "rows")
@@ -340,6 +348,8 @@ def _lay_together(runs: Sequence[ChainedRun], folder: Path) -> Mapping[str, int]
             ):
                 (inside / "cohorts" / partition.name).mkdir(exist_ok=True)
                 _link(partition / name, inside / "cohorts" / partition.name / name)
+    if (last / RENEWAL).is_file():
+        _link(last / RENEWAL, folder / RENEWAL)
     if (last / "restricted/plan.json").is_file():
         _link(last / "restricted/plan.json", inside / "plan.json")
     if (last / "restricted/carried").is_dir():

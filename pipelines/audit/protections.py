@@ -54,6 +54,7 @@ from kanonflow.pipelines.audit.records.record_structure import HeldMembers, Memb
 from kanonflow.pipelines.audit.report import AuditFigures
 from kanonflow.pipelines.audit.sharded_rows import rows_by_shard, with_shards
 from kanonflow.pipelines.audit.unchecked import (
+    BEFORE_RENEWAL,
     KEYS_OF_SHARDS,
     NO_MATCHING_RECORDS,
     Seen,
@@ -413,6 +414,8 @@ class Lasting(Rows):
     def unchecked(self, seen: Seen) -> Iterator[tuple[str, str]]:
         """As of ``Graphs``."""
         yield from of_cohorts_unchecked(seen)
+        if seen.renewed:
+            yield BEFORE_RENEWAL
         if names := ", ".join(field.name for field in self.policy.counted):
             yield (
                 f"what the values of {names} tell of a cohort over the epoch",

@@ -29,6 +29,7 @@ from kanonflow.pipelines.audit.read.carried_state import (
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import inherited_segments
 from kanonflow.pipelines.audit.read.read_input import avro_records
+from kanonflow.pipelines.audit.unchecked import RENEWAL
 from kanonflow.schemas.errors import InputError
 
 TOGETHER = "together.avro"
@@ -119,17 +120,17 @@ def _judge_partition(
 def _judge_told(pair: str, after: Path, left: Sequence[int], findings: Findings) -> None:
     """What ``renewal.json`` tells is so, and nobody is left with fewer than it says but for an accepted reason."""
     try:
-        facts = json.loads((after / "renewal.json").read_text())
+        facts = json.loads((after / RENEWAL).read_text())
         right = (facts["least"], facts["mean"]) == (min(left), round(float(np.mean(left)), 1))
         few = min(left) < int(facts["min_peers"]) and facts["accepted"] is not True
     except (OSError, ValueError, KeyError, TypeError):
         findings.add(
-            f"{pair}: renewal.json is missing or damaged: what readers of both epochs are left with is not told"
+            f"{pair}: {RENEWAL} is missing or damaged: what readers of both epochs are left with is not told"
         )
         return
     if not right:
         findings.add(
-            f"{pair}: renewal.json tells another number of people than readers of all epochs are left with (least:"
+            f"{pair}: {RENEWAL} tells another number of people than readers of all epochs are left with (least:"
             f" {min(left)})"
         )
     if few:

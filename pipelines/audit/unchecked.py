@@ -23,6 +23,7 @@ class Seen:
     elsewhere: other versions of pyarrow, which wrote releases. expected: a file of people was held against it.
     left_to: the reader of ``against`` who was judged, in words; None: there is none, or he was not.
     members: whether numbers of people (``publish_member``) were worked out again; None: the policy publishes none.
+    renewed: its epoch began with a renewal, and the runs before were not given.
     shards: of a plan, None: the run went by none; unplaced: people in these who are held against no plan, None: all.
     """
 
@@ -44,11 +45,19 @@ class Seen:
     shards: int | None = None
     unplaced: int | None = None
     members: bool | None = None
+    renewed: bool = False
 
     @property
     def recorded(self) -> bool:
         """Whether matching records told who of the cohorts stands in each group."""
         return self.matching_records and self.people
+
+
+RENEWAL = "renewal.json"
+BEFORE_RENEWAL = (
+    f"what readers of several epochs are left with ({RENEWAL})",
+    "the runs before the renewal were not given; name their outputs, too",
+)
 
 
 def of_cohorts(seen: Seen) -> Iterator[str]:

@@ -7,6 +7,7 @@ of either shows that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -25,13 +26,24 @@ from kanonflow.transforms.roster.renewal import Renewal, renewed
 from kanonflow.transforms.roster.roster import segment_from_bytes
 from kanonflow.transforms.roster.window_groups import no_groups
 from kanonflow.transforms.rows.element_rows import text_schema
+from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import people_key
 from kanonflow.transforms.windows.chain import Chain, carried_from_bytes
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.renewed_state import renewed_state
 from kanonflow.transforms.windows.step import PartitionStep
 from tests.small_feeds import HOUR, SECRET, START
-from tests.swapped_feeds import EPOCH, Course, Handed, TrailFeed, arrive, facts, generated_feed, left_of
+from tests.swapped_feeds import (
+    EPOCH,
+    Course,
+    Handed,
+    TrailFeed,
+    arrive,
+    facts,
+    generated_feed,
+    left_of,
+    rejected_shown,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -182,6 +194,34 @@ def test_exchanging_whole_trails_of_who_stays_together_shows_nothing_in_both_epo
         assert facts(other) == facts(course), f"feed {seed}"
         tried += 1
     assert tried >= BATCH // 2
+
+
+@pytest.mark.parametrize("form", [RenewedCohorts.BLOCKS, RenewedCohorts.SEARCHED])
+def test_exchanging_what_waited_shows_nothing_either(form: RenewedCohorts) -> None:
+    """Of two people of a new cohort all rows that the old epoch left, with those that come: neither epoch shows it."""
+    tried = 0
+    for seed in range(100, 130):
+        feed = generated_feed(seed)
+        end = cut(feed, seed)
+        before, course, renewals = played(feed, end, form, carry=True)
+        if not (members := groups(renewals, "cohort", feed)):
+            continue
+        out = Counter(record[-1] for record in before.refused)
+        for _, _, result in before.results:
+            out.update(rejected_shown(record)[-1] for record in result.rejected)
+            if result.release is not None:
+                out.update(from_ipc(result.release.ipc).column("tag").to_pylist())
+        stays = np.array([row.arrives >= end or not out[row.tag] for row in feed.rows])
+        waits = {int(feed.owners[place]) for place in np.flatnonzero(stays) if feed.rows[place].arrives < end}
+        if not (those := [own for own in members if waits & set(own)]):
+            continue
+        changes = pair(those, np.random.default_rng(seed))
+        later = replace(feed, owners=np.where(stays, feed.exchanged(changes).owners, feed.owners))
+        same, other, _ = played(later, end, form, carry=True)
+        assert facts(same) == facts(before), f"feed {seed}"
+        assert facts(other) == facts(course), f"feed {seed}"
+        tried += 1
+    assert tried >= 3
 
 
 def test_whole_trails_of_who_was_parted_show() -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from kanonflow.pipelines.audit import chain
+from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare
+from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.cli import main
 from tests.pipelines.audit.good_runs import read
 
@@ -137,11 +144,19 @@ def rows_out(*outputs: Path) -> int:
     return sum(len(read(path)[1]) for output in outputs for path in (output / "release").glob("*.avro"))
 
 
-def test_cohorts_are_kept_and_their_boxes_are_of_new_values(place: Place) -> None:
+def test_cohorts_are_kept_and_their_boxes_are_of_new_values(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The refresh: who is together stays together, in a new epoch, under what the file of people says now."""
     place.people(moved=1)
     policy = place.policy("people: people.csv")
     assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    capsys.readouterr()
+    assert place.verify(policy, 1) == 0
+    assert (
+        "what readers of several epochs are left with (renewal.json): the runs before"
+        in capsys.readouterr().out
+    )
     assert cohorts(place.out(1)) == cohorts(place.out(0))
     assert ages(place.out(1)) == Counter(place.age(who, 1) for who in range(PEOPLE)) != ages(place.out(0))
     assert epoch(place.out(1)) != epoch(place.out(0))
@@ -150,6 +165,7 @@ def test_cohorts_are_kept_and_their_boxes_are_of_new_values(place: Place) -> Non
     for page in ("certificate.html", "restricted/report.html"):
         assert "The epoch began with a renewal (cohorts: kept)." in (place.out(1) / page).read_text()
     assert place.verify(policy, 0, 1) == 0
+    assert "the runs before the renewal" not in capsys.readouterr().out
 
 
 def test_what_a_search_leaves_is_told_before_it_is_done(
@@ -163,14 +179,19 @@ def test_what_a_search_leaves_is_told_before_it_is_done(
     assert "min_peers = 2" in told
     assert "accept_risk" in told
     assert not any(place.out(1).glob("release/*.avro"))
-    accepted = place.policy(
-        "people: people.csv\nrenew: {cohorts: searched, accept_risk: nobody has both}", name="accepted.yaml"
-    )
+    accepted = place.policy("people: people.csv\nrenew: {cohorts: searched, accept_risk: nobody has both}")
     assert place.run(accepted, 1, *place.after(1), "--renew") == 0
     counted = shared(cohorts(place.out(0)), cohorts(place.out(1)))
     assert facts(place.out(1))["least"] == min(counted)
     mean = sum(size * count for size, count in counted.items()) / PEOPLE
     assert facts(place.out(1))["mean"] == pytest.approx(mean, abs=0.05)
+    # Why it is accepted is nobody's business but the owner's.
+    assert facts(place.out(1))["accepted"] is True
+    record = place.out(1) / "restricted" / "run.json"
+    public = [path for path in place.out(1).rglob("*") if path.is_file() and "restricted" not in path.parts]
+    assert "nobody has both" in record.read_text()
+    assert not any(b"nobody has both" in path.read_bytes() for path in public)
+    assert place.verify(accepted, 0, 1) == 0
 
 
 def test_blocks_stay_together_over_all_epochs(place: Place) -> None:
@@ -211,7 +232,7 @@ def test_a_run_after_a_renewal_goes_on_in_its_epoch(place: Place, capsys: pytest
         by_cohort[cohort].add(who in before)
     assert all(len(kinds) == 1 for kinds in by_cohort.values())
     assert place.verify(policy, 0, 1, 2) == 0
-    assert "3" in capsys.readouterr().out
+    assert re.search(r"runs of the chain +3\n", capsys.readouterr().out)
 
 
 def test_a_renewal_that_begins_again_is_the_same(place: Place) -> None:
@@ -287,6 +308,13 @@ def forged(place: Place, change: str) -> None:
         told.write_text(told.read_text().replace('"least": 3', '"least": 4'))
     elif change == "missing":
         told.unlink()
+    elif change == "a file of the epoch before":
+        record.write_text(record.read_text().replace('"1.csv"', '"0.csv"'))
+    elif change == "an id of the epoch before":
+        old, new = (sorted((place.out(night) / "release").glob("*.avro"))[0] for night in (0, 1))
+        new.rename(new.with_name(old.name))
+    elif change == "fewer, not accepted":
+        told.write_text(told.read_text().replace('"min_peers": 2', '"min_peers": 4'))
     elif change == "another epoch":
         record.write_text(record.read_text().replace(epoch(place.out(0)), "0" * 16))
     elif change == "together":
@@ -310,6 +338,9 @@ def forged(place: Place, change: str) -> None:
         ("missing", "renewal.json is missing"),
         ("another epoch", "it renewed another epoch"),
         ("together", "together.avro does not say"),
+        ("a file of the epoch before", "1 files were read in two epochs"),
+        ("an id of the epoch before", "1 ids stand for a release of two runs"),
+        ("fewer, not accepted", "fewer than min_peers, and nobody has accepted that"),
         ("an older pool", "carried over is not what it began its epoch with"),
         ("fewer people", "frozen values that neither"),
     ],
@@ -326,6 +357,54 @@ def test_forged_renewals_are_found(
     forged(place, change)
     assert place.verify(policy, 0, 1) == 1
     assert found in capsys.readouterr().out
+
+
+def test_the_verdict_over_epochs_is_that_of_the_epoch_that_was_followed_least(place: Place) -> None:
+    """The first of two was followed in part: so was the whole, whatever came of the second."""
+    place.people(moved=1)
+    policy = place.policy("people: people.csv")
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+    part, judged = FollowedShare(900, 1000, 1000), iter([FollowedShare(900, 1000, 1000), WHOLE])
+
+    def audited(*of: Any, **checks: Any) -> AuditReport:
+        return replace(audit(*of, **checks), followed=next(judged))
+
+    outputs = [str(place.out(night)) for night in (0, 1)]
+    with patch.object(chain, "audit", audited):
+        report = chain.audit_chain(Path(policy), [str(place.folder / "[01].csv")], outputs)
+    assert report.passed
+    assert report.followed == part
+    assert report.verdict == "passed in part"
+
+
+def test_nothing_may_wait_where_a_reader_has_a_say_in_it(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of too few people wait; under ``against`` with drop that hangs on cohorts, so only kept ones go on."""
+    against = "max_delay: 2d\nintake: 3\nagainst: {known_windows: {count: 1, drop: true}, max_dropped: 1}"
+    few = place.folder / "few.csv"
+    head, *lines = (place.folder / "0.csv").read_text().splitlines()
+    late = [line.replace("2024-03-01", "2024-03-02") for line in lines[:2]]
+    few.write_text("\n".join([head, *lines, *late]) + "\n")
+    own = ["--secret-file", str(place.folder / "secret"), "--quiet", "--carry"]
+    given = [
+        "--policy",
+        place.policy(against),
+        "--input",
+        str(few),
+        "--output",
+        str(place.folder / "carried"),
+    ]
+    assert main(["anonymize", *given, *own]) == 0
+    place.people(moved=1)
+    capsys.readouterr()
+    for form, code in (("blocks", 2), ("kept", 0)):
+        renewal = place.policy(f"{against}\npeople: people.csv\nrenew: {{cohorts: {form}}}")
+        given = ["--policy", renewal, "--input", str(place.folder / "2.csv"), "--output", str(place.out(2))]
+        renew = ["--continue", str(place.folder / "carried"), "--renew"]
+        assert main(["anonymize", *given, *own, *renew]) == code
+        if code:
+            assert "2 rows wait there" in capsys.readouterr().err
 
 
 def test_runs_of_two_epochs_are_judged_over_files_that_can_be_told_apart(
