@@ -210,7 +210,7 @@ LINES = {
         (44_790, "rules of values with cohorts that last: told and judged"),
         (45_060, "the audit cuts CSV into columns, held to its reading by rows"),
         (45_320, "a number a person: told by pages, worked out again by the audit"),
-        (46_020, "renewals: laid down, told before and after, judged between two epochs"),
+        (46_080, "renewals: laid down, told before and after, judged between two epochs"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -245,7 +245,7 @@ LINES = {
         (19_900, "a number a person, with its gate"),
         (20_100, "rules of values with cohorts that last: merged for a release, counted over the epoch"),
         (20_415, "renewals: cohorts that are kept, of blocks, or searched"),
-        (20_455, "people of an intake that came to nothing stay together"),
+        (20_460, "people of an intake that came to nothing stay together"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -289,7 +289,7 @@ LINES = {
         (8_930, "publish_member: its rules and words"),
         (9_075, "rules of values per release or per epoch"),
         (9_150, "renew: its keys and words"),
-        (9_170, "absences that a reader knows are measured"),
+        (9_175, "absences that a reader knows are measured"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -346,7 +346,7 @@ CODE = [
     (65_500, "a number a person over an epoch, with its audit"),
     (65_980, "rules of values with cohorts that last"),
     (66_790, "renewals, with their audit"),
-    (66_835, "absences are measured; people of an intake that came to nothing stay together"),
+    (66_890, "absences are measured; people of an intake that came to nothing stay together"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -281,6 +281,17 @@ def test_shards_are_renewed_each_by_itself(tmp_path: Path) -> None:
     assert len(list(place.out(1).glob("restricted/cohorts/*/together.avro"))) == 2
 
 
+@pytest.mark.parametrize("renews", [True, False])
+def test_cohorts_of_before_may_be_smaller_than_those_of_now(place: Place, *, renews: bool) -> None:
+    """``cohort_size`` is for who enters: the audit asks k of cohorts that came with an earlier run, renewed or not."""
+    place.night(1, people=70)
+    place.people(moved=1)
+    policy = place.policy("people: people.csv" if renews else "", size=6)
+    assert place.run(policy, 1, *place.after(1), *["--renew"] * renews) == 0
+    assert min(Counter(cohorts(place.out(1)).values()).values()) == 3
+    assert place.verify(policy, 1) == 0
+
+
 @pytest.mark.parametrize("form", ["kept", "blocks"])
 def test_who_was_forgotten_keeps_a_place_or_is_in_no_cohort(place: Place, form: str) -> None:
     """In cohorts that are kept their boxes hold what they held; else those people come as strangers."""
