@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from kanonflow.pipelines.audit import chain
@@ -19,6 +20,8 @@ from kanonflow.pipelines.audit.audit import audit
 from kanonflow.pipelines.audit.followed_share import WHOLE, FollowedShare
 from kanonflow.pipelines.audit.report import AuditReport
 from kanonflow.pipelines.cli import main
+from kanonflow.schemas.renew import RenewedCohorts
+from kanonflow.transforms.roster import renewal
 from tests.pipelines.audit.good_runs import read
 
 pytestmark = pytest.mark.thorough
@@ -281,6 +284,23 @@ def test_shards_are_renewed_each_by_itself(tmp_path: Path) -> None:
     assert len(list(place.out(1).glob("restricted/cohorts/*/together.avro"))) == 2
 
 
+@pytest.mark.parametrize("form", ["searched", "blocks"])
+def test_cohorts_that_the_gate_refuses_are_not_laid_down(
+    place: Place, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a search comes to: cohorts of one person each go nowhere."""
+
+    def apart(people: Any, peers: int) -> Any:
+        return np.arange(people.old.size)
+
+    policy = place.policy(f"renew: {{cohorts: {form}, accept_risk: a test}}")
+    with patch.dict(renewal._FORMS, {RenewedCohorts(form): apart}):
+        assert place.run(policy, 1, *place.after(1), "--renew") == 2
+    assert "the gate refused the cohorts of a partition: a new cohort has 1 people" in capsys.readouterr().err
+    assert not list(place.out(1).glob("restricted/cohorts/*/*"))
+    assert place.run(policy, 1, *place.after(1), "--renew") == 0
+
+
 @pytest.mark.parametrize("renews", [True, False])
 def test_cohorts_of_before_may_be_smaller_than_those_of_now(place: Place, *, renews: bool) -> None:
     """``cohort_size`` is for who enters: the audit asks k of cohorts that came with an earlier run, renewed or not."""
@@ -410,8 +430,8 @@ def test_nothing_may_wait_where_a_reader_has_a_say_in_it(
     place.people(moved=1)
     capsys.readouterr()
     for form, code in (("blocks", 2), ("kept", 0)):
-        renewal = place.policy(f"{against}\npeople: people.csv\nrenew: {{cohorts: {form}}}")
-        given = ["--policy", renewal, "--input", str(place.folder / "2.csv"), "--output", str(place.out(2))]
+        renewing = place.policy(f"{against}\npeople: people.csv\nrenew: {{cohorts: {form}}}")
+        given = ["--policy", renewing, "--input", str(place.folder / "2.csv"), "--output", str(place.out(2))]
         renew = ["--continue", str(place.folder / "carried"), "--renew"]
         assert main(["anonymize", *given, *own, *renew]) == code
         if code:
