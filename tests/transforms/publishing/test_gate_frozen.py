@@ -233,7 +233,7 @@ def test_an_intake_that_breaks_a_promise_is_refused() -> None:
         check_segment(each, pool, empty_roster(1).followed_by(each), bound)
     cohort = each.cohort.copy()
     cohort[0] = 1
-    with pytest.raises(GateError, match="2 people, below cohort_size=3"):
+    with pytest.raises(GateError, match="a new cohort has 2 people, below 3"):
         check_segment(replace(each, cohort=cohort), pool, empty_roster(1), bound)
     gone = np.asarray(each.corners.column(COHORT)) == 1
     with pytest.raises(GateError, match="have no box"):
@@ -257,9 +257,9 @@ def test_a_single_cohort_and_boxes_of_one_corner_pass() -> None:
 def test_nobody_is_no_intake() -> None:
     """An empty pool founds nothing: refused by the gate, and not by an error of numbers."""
     each, pool, bound = segment()
-    none = replace(pool, people=pool.people[:0], values=pool.values.slice(0, 0), ends=pool.ends[:0])
+    none = pool.of(np.zeros(pool.people.size, dtype=np.bool_))
     empty = replace(each, people=each.people[:0], cohort=each.cohort[:0], corners=each.corners.slice(0, 0))
-    with pytest.raises(GateError, match="0 people, below cohort_size=3"):
+    with pytest.raises(GateError, match="a new cohort has 0 people, below 3"):
         check_segment(empty, none, empty_roster(1), bound)
 
 
