@@ -394,16 +394,20 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     own = Path(output, "restricted", "secret")
     if not there and not (epochs and own.is_file()):
         return {}
+    from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
     from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
     from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
-    from kanonflow.transforms.secret.seeds import member_key, people_key
+    from kanonflow.transforms.secret.seeds import group_key, member_key, people_key
 
     source = secret_source(*given) if there else secret_source(str(own))
     assert source is not None
     replaced = [each.resolve() for each in previous_sources(arguments.previous_secrets)]
     secret = secret_of_run(output, source.resolve(), replaced)
-    keys = {"people_key": people_key(secret), "member_key": member_key(secret)}
+    keys = {
+        "people_key": people_key(secret),
+        "number_keys": NumberKeys(member_key(secret), group_key(secret)),
+    }
     checks: dict[str, Any] = keys if epochs else {}
     return checks | (
         {"recipe": recipe_check(secret, str(output))} if there and arguments.matching_records else {}

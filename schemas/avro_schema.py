@@ -104,7 +104,8 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     """The Arrow schema of a release's rows, under published names.
 
     release_id; window_start, window_end (timestamp ms UTC, nullable without windows); with ``cohort: lasting``
-    class_id (long), an opaque number of the rows that share a box, new in every release; the quasi-identifiers
+    class_id (long), an opaque number of the rows that share a box, new in every release, and with ``publish_group`` the
+    id of the group, 16 hex digits, and how many people it has; the quasi-identifiers
     in the policy's order, numeric and date as struct<min, max, nulls>, categorical as list of values (a null
     among them is a null element), hierarchy as the label of a node (null: all values are null; the root's label stands
     for nulls too); then the payload as ``bound.payload`` orders it, in its own types; last, with ``publish_member``,
@@ -112,6 +113,11 @@ def release_arrow_schema(bound: BoundPolicy) -> pa.Schema:
     """
     windowless = bound.policy.time is None
     numbered = [pa.field(name, pa.int64(), nullable=False) for name in bound.policy.promise.group_columns]
+    if (group := bound.policy.publish_group) is not None:
+        types = (pa.string(), pa.int64())
+        numbered += [
+            pa.field(name, kind, nullable=False) for name, kind in zip(group.columns, types, strict=False)
+        ]
     fields = [
         pa.field("release_id", pa.string(), nullable=False),
         pa.field("window_start", MILLISECONDS, nullable=windowless),
@@ -139,17 +145,21 @@ def release_avro_schema(bound: BoundPolicy, epoch: int | None = None) -> dict[st
     }
     if bound.policy.against is not None:
         schema[PROPERTY]["against"] = bound.policy.against.in_a_line(bound.policy.k)
+    for key, each in bound.policy.followed_by.items():
+        schema[PROPERTY][key] = each.words
     if bound.policy.publish_member is not None:
-        schema[PROPERTY]["publish_member"] = bound.policy.publish_member.words
         schema["fields"][-1][PROPERTY] = {"role": "member", "published": PUBLISHED}
     if bound.policy.values_told is not None:
         schema[PROPERTY]["values"] = bound.policy.values_told
     if bound.policy.promise.epochs and epoch is not None:
         schema[PROPERTY]["epoch"] = epoch_text(epoch)
     columns = {column.published_name: column for column in (*bound.quasis, *bound.payload)}
+    group = {} if bound.policy.publish_group is None else bound.policy.publish_group.columns
     for field in schema["fields"]:
         if field["name"] in columns:
             field[PROPERTY] = _field_property(columns[field["name"]])
+        elif field["name"] in group:
+            field[PROPERTY] = {"role": "group", "published": group[field["name"]]}
     return schema
 
 

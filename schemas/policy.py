@@ -25,6 +25,7 @@ from kanonflow.schemas.policy_fields import PAYLOAD, Field, Outside, Quasi, Quas
 from kanonflow.schemas.policy_rules import LEAST_PART, find_mistakes
 from kanonflow.schemas.promises.promise import Promise
 from kanonflow.schemas.promises.promises import promise_of
+from kanonflow.schemas.published_group import PublishedGroup
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.schemas.renew import Renew
 from kanonflow.schemas.text_form import CsvForm
@@ -82,6 +83,7 @@ class Policy:
     against: of ``cohort: lasting``, the reader who knows more and to whom k people shall be left; None: there is none.
     renew: of ``cohort: lasting``, how a run begins a new epoch of the people of the one before; None: none does.
     publish_member: of ``cohort: lasting``, the column by which every reader links a person's rows; None: there is none.
+    publish_group: of ``cohort: lasting``, the columns by which every reader follows groups; None: there are none.
     csv: how CSV files of the input are written; None: as ``CsvForm()`` says.
     max_rejected: share of the rows read that may be rejected because of what the input holds (None: 0.05).
     assess: what ``kanonflow assess`` lets a release give away (None: as ``AssessLimits()`` says).
@@ -114,6 +116,7 @@ class Policy:
     against: Against | None = None
     renew: Renew | None = None
     publish_member: PublishedMember | None = None
+    publish_group: PublishedGroup | None = None
     csv: CsvForm | None = None
     max_rejected: float | None = None
     assess: AssessLimits | None = None
@@ -200,11 +203,16 @@ class Policy:
         return any(self.field(name).accept_risk is not None for name in self.partition_by)
 
     @property
+    def followed_by(self) -> dict[str, PublishedMember | PublishedGroup]:
+        """By key, the columns by which every reader follows rows over releases."""
+        columns = {"publish_member": self.publish_member, "publish_group": self.publish_group}
+        return {key: each for key, each in columns.items() if each is not None}
+
+    @property
     def accepted_risks(self) -> dict[str, str]:
         """Each reason why a risk is accepted, by the field, or the key, that says it."""
         accepted = {field.name: field.accept_risk for field in self.fields if field.accept_risk}
-        if self.publish_member is not None:
-            accepted["publish_member"] = self.publish_member.accept_risk
+        accepted |= {key: each.accept_risk for key, each in self.followed_by.items()}
         if self.renew is not None and self.renew.accept_risk:
             accepted["renew"] = self.renew.accept_risk
         return accepted

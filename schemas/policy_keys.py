@@ -46,6 +46,7 @@ from kanonflow.schemas.policy_fields import (
     Role,
 )
 from kanonflow.schemas.prefix_tree import PrefixOf
+from kanonflow.schemas.published_group import GROUP_ID, published_group
 from kanonflow.schemas.published_member import NAME, published_member
 from kanonflow.schemas.renew import MIN_PEERS, Renew, RenewedCohorts
 from kanonflow.schemas.text_form import Fold, csv_form
@@ -548,6 +549,31 @@ _MEMBER = (
     ),
 )
 
+_GROUP = (
+    Key(
+        "name",
+        Text("column name"),
+        "Of the column of ids. No field has it.",
+        "name",
+        default=GROUP_ID,
+        written=Written.ALWAYS,
+    ),
+    Key(
+        "members",
+        Text("column name"),
+        "Of a column beside it: how many people the group's cohorts have, rounded down to a multiple of k.",
+        "members",
+        default_told="no such column",
+    ),
+    Key(
+        "accept_risk",
+        Reason("every reader may follow groups"),
+        "Why every reader may follow groups over releases.",
+        "accept_risk",
+        missing="missing; say why every reader may follow groups over releases",
+    ),
+)
+
 OF_LASTING = (
     Key(
         "cohort_size",
@@ -616,6 +642,16 @@ OF_LASTING = (
         "Of cohort: lasting, a column with one number a person, the same on all of its rows of the epoch. Every reader"
         " then links.",
         "publish_member",
+        default_told="no such column",
+    ),
+    Key(
+        "publish_group",
+        Group(
+            _GROUP, published_group, example="{name: group_id, accept_risk: trends of groups are asked for}"
+        ),
+        "Of cohort: lasting, a column with one number a set of cohorts, by which every reader follows a group's rows"
+        " from release to release.",
+        "publish_group",
         default_told="no such column",
     ),
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kanonflow.schemas.against import Against
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_fields import Field
+from kanonflow.schemas.published_group import PublishedGroup
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.schemas.renew import Renew
 from kanonflow.schemas.text_form import CsvForm
@@ -64,6 +66,10 @@ class PolicyParts(Protocol):
     def renew(self) -> Renew | None: ...
     @property
     def publish_member(self) -> PublishedMember | None: ...
+    @property
+    def publish_group(self) -> PublishedGroup | None: ...
+    @property
+    def followed_by(self) -> Mapping[str, PublishedMember | PublishedGroup]: ...
     @property
     def csv(self) -> CsvForm | None: ...
     @property

@@ -6,18 +6,16 @@ one: whose one row is known, of that person all rows of the epoch are. That is w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kanonflow.schemas.against import Against
-from kanonflow.schemas.avro_names import avro_name
+from kanonflow.schemas.published_group import name_faults
 
 NAME = "member"
 PUBLISHED = "one number a person, on all of its rows of the epoch"
 """What stands in such a column, in words."""
 _UNREAD = "?"
-_NAMES = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,7 @@ def rules_of_member(
     """What is wrong with it, and how to mend that. fields: names of fields; reserved: columns that a release has."""
     if not isinstance(member.accept_risk, str) or not member.accept_risk.strip():
         yield "publish_member.accept_risk: must be the reason, as text, why every reader may link the rows of a person"
-    where, name = "publish_member.name", member.name
-    if not isinstance(name, str) or not _NAMES.fullmatch(name):
-        yield f"{where}: use letters, digits and _, and no digit first (it is a column of Avro)"
-    elif name in reserved:
-        yield f"{where}: a release has a column {name} itself; give another"
-    elif name in {avro_name(field) for field in fields}:
-        yield f"{where}: {name} is a field's name, or what one is published as; give another"
+    yield from name_faults("publish_member.name", member.name, fields, reserved)
     for key in ("known_windows", "known_purchases"):
         items = None if against is None else getattr(against, key)
         if items is not None and not items.drop:

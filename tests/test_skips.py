@@ -100,6 +100,33 @@ def test_in_ci_a_skip_is_a_failure(tmp_path: Path, name: str) -> None:
     assert counts(tmp_path, **{name: "true"}) == {"passed": 1, "skipped": 1, "xfailed": 1, "error": 2}
 
 
+def test_what_would_begin_too_late_is_left_in_ci_too(tmp_path: Path) -> None:
+    """Nothing of what was left is told as passed; what misses something still fails, and before the end all runs."""
+    late = counts(tmp_path, CI="true", KANONFLOW_TESTS_END="1")
+    assert late == {"skipped": 3, "error": 2}
+    in_time = counts(tmp_path, CI="true", KANONFLOW_TESTS_END="99999999999")
+    assert in_time == {"passed": 1, "skipped": 1, "xfailed": 1, "error": 2}
+
+
+def test_what_holds_the_promise_comes_first_and_the_rest_takes_turns(tmp_path: Path) -> None:
+    """Whatever the turn, files of privacy begin; of the others each is last in some turn."""
+    for folder in ("privacy", "pages", "solvers", "schemas"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text("def test_it(): pass\n")
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--import-mode=importlib", "tests"]
+    last = set()
+    for turn in range(12):
+        told = {"KANONFLOW_TESTS_END": "99999999999", "KANONFLOW_TESTS_TURN": str(turn)}
+        run = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, **told}, capture_output=True, text=True, check=True
+        )
+        order = [line.split("/")[1] for line in run.stdout.splitlines() if "::" in line]
+        assert order[0] == "privacy"
+        last.add(order[-1])
+    assert last == {"pages", "solvers", "schemas"}
+
+
 def test_data_that_is_there_is_used(tmp_path: Path) -> None:
     """With KANONFLOW_DATA set, tests marked ``data`` run."""
     assert counts(tmp_path, KANONFLOW_DATA=str(tmp_path))["passed"] == 2

@@ -117,7 +117,10 @@ def test_the_parquet_of_a_release_is_what_the_page_says(tmp_path: Path) -> None:
         "a range": ("age.nulls",),
         "a set": ("gender.list.element", "kids.list.element"),
         "a label of a hierarchy": ("job",),
-        "`release_id`, the number of `publish_member`; `class_id`": ("release_id", "class_id"),
+        "`release_id`, the numbers of `publish_member` and `publish_group`; `class_id`": (
+            "release_id",
+            "class_id",
+        ),
         "`window_start`, `window_end`": ("window_start", "window_end"),
         "`int`, `long`, `float`, `double`, `boolean`": ("age.min", "count", "weight.max", "score", "flag"),
         "`string` and UUIDs; bytes": ("note", "uid", "raw"),

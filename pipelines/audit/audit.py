@@ -50,6 +50,7 @@ from kanonflow.pipelines.audit.judge.records import (
 from kanonflow.pipelines.audit.judge.waiting import told_waiting
 from kanonflow.pipelines.audit.lasting.lasting import read_to_the_end
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
 from kanonflow.pipelines.audit.protections import Asked, Graphs, Run, protection_of
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
@@ -82,7 +83,7 @@ def audit(
     matching_records: bool = False,
     recipe: Recipe | None = None,
     people_key: bytes | None = None,
-    member_key: bytes | None = None,
+    number_keys: NumberKeys | None = None,
     known: int = 0,
     allow_empty: bool = False,
     places: Mapping[str, int] | None = None,
@@ -105,7 +106,7 @@ def audit(
         matching_records: also check those; recipe: what of them takes the secret (matching_record_recipe.py).
         people_key: with cohorts that last, the key under which people's digests are made (person_digests.py); without
             it nobody of the input is found again among those who entered.
-        member_key: the key of the numbers that ``publish_member`` gives people (member_numbers.py).
+        number_keys: of the numbers that ``publish_member`` gives people and ``publish_group`` groups.
         allow_empty: a run that released nothing passes too, as one whose rows all wait does.
         places: of several runs of a chain that are audited as one (chain.py), the place of each release's run.
         pooled: whether who was seen and did not enter went from each of them to the next. outputs: theirs; what no run
@@ -143,7 +144,7 @@ def audit(
     if evidence.released.unread:
         findings.add("not audited further: some releases could not be read")
     else:
-        asked = Asked(known, people_key, pooled, member_key)
+        asked = Asked(known, people_key, pooled, number_keys)
         figures, ground = protection.examine(evidence, figures, Path(release_dir), findings, asked)
         if matching_records:
             figures = _recorded(protection, evidence, figures, Path(release_dir), findings, recipe, ground)
@@ -162,6 +163,7 @@ def audit(
         loose=figures.counted_loosely,
         left_to=figures.left_to,
         members=None if policy.publish_member is None else figures.members_told is not None,
+        ids=None if policy.publish_group is None else figures.ids_told is not None,
         foreign=foreign_entries(outputs or (Path(release_dir),)),
         elsewhere=evidence.released.elsewhere,
         bounded=read_to_the_end(Path(release_dir)),

@@ -37,7 +37,7 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.lasting.member_numbers import NumbersKey, partition_labels
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys, NumbersKey, partition_labels
 from kanonflow.pipelines.audit.lasting.shard_plan import read_plan
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
@@ -68,12 +68,12 @@ from kanonflow.schemas.policy import Policy
 
 class Asked(NamedTuple):
     """What was asked of an audit: matches that are known, the key of people's digests, whether who was seen and did
-    not enter went from each run of a chain to the next, and the key of the numbers that releases give people."""
+    not enter went from each run of a chain to the next, and the keys of the numbers of people and groups."""
 
     known: int
     people_key: bytes | None
     pooled: bool
-    member_key: bytes | None = None
+    number_keys: NumberKeys | None = None
 
 
 class Run(NamedTuple):
@@ -360,19 +360,20 @@ class Lasting(Rows):
                 counted_loosely=told.loose,
                 left_to=None if against is None or not told.left_enough else against.guaranteed.name,
                 members_told=told.members,
+                ids_told=told.ids,
             )
         return figures, told.ground
 
     def _numbers_key(
         self, evidence: Evidence, records: np.ndarray, partition: np.ndarray, asked: Asked
     ) -> NumbersKey | None:
-        """What gives people the numbers that are published, of all records of the input; None: nothing does."""
-        if asked.member_key is None or self.policy.publish_member is None:
+        """What gives people and groups the numbers that are published, of all records of the input; None: nothing."""
+        if asked.number_keys is None or not self.policy.followed_by:
             return None
         names = list(self.policy.partition_by)
         books = [evidence.books[evidence.place_of(name)] for name in names]
         labels = partition_labels(self.policy.name, evidence.columns(records, names), books, partition)
-        return NumbersKey(asked.member_key, labels, partition)
+        return NumbersKey(asked.number_keys, labels, partition)
 
     def _named(self, evidence: Evidence, named: np.ndarray, partition: np.ndarray) -> InputRows:
         """One row for each person whom the file of people names, long before all others."""

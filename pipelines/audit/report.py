@@ -34,7 +34,8 @@ class AuditFigures:
     rows in these; people_followed: people all of whose rows are; None: the secret was not given.
     counted_loosely: releases whose people are known only between two bounds. left_to: the reader of ``against`` to whom
     rows that are out leave enough people, where that was judged.
-    members_told: people whose member numbers (publish_member) were worked out again.
+    members_told: people whose member numbers (publish_member) were worked out again; ids_told: ids of groups
+    (publish_group).
     place: of the run in its chain, 0 for the one that began its epoch; runs: of a chain, that were audited as one;
     carried_in, carried_out: rows that came from the run before, and that are left for the next.
     shards: that a plan cuts partitions into; people_unplaced: who entered in one, by values that are not in the input.
@@ -80,6 +81,7 @@ class AuditFigures:
     counted_loosely: int | None = _figure("releases of n to m people", None)
     left_to: str | None = _figure("people left to who also knows", None)
     members_told: int | None = _figure("people told by their number", None)
+    ids_told: int | None = _figure("groups told by their id", None)
     shards: int | None = _figure("shards of the plan", None)
     people_unplaced: int | None = _figure("people held against no plan", None)
     seconds_reading: float = _figure("seconds reading", 0.0)

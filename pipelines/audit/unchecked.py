@@ -23,6 +23,7 @@ class Seen:
     elsewhere: other versions of pyarrow, which wrote releases. expected: a file of people was held against it.
     left_to: the reader of ``against`` who was judged, in words; None: there is none, or he was not.
     members: whether numbers of people (``publish_member``) were worked out again; None: the policy publishes none.
+    ids: the same of ids of groups (``publish_group``).
     renewed: its epoch began with a renewal, and the runs before were not given.
     shards: of a plan, None: the run went by none; unplaced: people in these who are held against no plan, None: all.
     """
@@ -45,6 +46,7 @@ class Seen:
     shards: int | None = None
     unplaced: int | None = None
     members: bool | None = None
+    ids: bool | None = None
     renewed: bool = False
 
     @property
@@ -87,6 +89,8 @@ def of_cohorts(seen: Seen) -> Iterator[str]:
         yield f"rows that are out leave k people to who also knows {seen.left_to}: all sets of these were tried"
     if seen.members:
         yield "each row has the member number that the secret gives the person of a row with its payload"
+    if seen.ids:
+        yield "groups that are followed have the id that the secret gives their cohorts, and one set has one id"
     yield "newcomers entered when as many waited as the policy asks for, or when one had to leave"
     if seen.bounded and not seen.waiting:
         yield "nobody who had been seen was left out of an intake, and none that was due was put off"
@@ -117,6 +121,12 @@ def of_cohorts_unchecked(seen: Seen) -> Iterator[tuple[str, str]]:
         yield (
             "whose member number each is",
             "no secret given (--secret-file); k of them in each box, and boxes of one cohort for each, were checked",
+        )
+    if seen.ids is False:
+        yield (
+            "that ids of groups are those of their cohorts",
+            "no secret given (--secret-file), or no group is followed; that an id has one box in all releases, and"
+            " stands once in each, was checked",
         )
     if seen.cohorts and seen.shards is not None:
         yield from _of_shards(seen)

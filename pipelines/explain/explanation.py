@@ -77,6 +77,7 @@ def explain(
         from kanonflow.pipelines.explain.solved import solve_variants
 
         solved = solve_variants(rows, bound, follows, expected=expected, tell=tell)
-    member = bound.policy.publish_member
     advice = recommendations(plain, solved, bound)
-    return Explanation(plain, solved, advice, "" if member is None else member.words)
+    return Explanation(
+        plain, solved, advice, " ".join(each.words for each in bound.policy.followed_by.values())
+    )

@@ -62,7 +62,7 @@ def read_records(folder: Path, public: Collection[str] | None = None) -> list[Ma
     return records
 
 
-_WORDS = ("against", "publish_member", "values")
+_WORDS = ("against", "publish_member", "publish_group", "values")
 """What a release says of its policy in words, where that says such a thing."""
 
 
@@ -73,7 +73,7 @@ def with_defaults(records: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def stated_promise(release: Path) -> Mapping[str, Any]:
-    """policy, k, protect, cohort, epoch, against, publish_member and values, as metrics have them.
+    """policy, k, protect, cohort, epoch, against, publish_member, publish_group and values, as metrics have them.
 
     {} where there is no release.
 

@@ -32,9 +32,10 @@ def no_promise(verdict: Verdict | None, *, released_again: bool, divided: bool =
 
 
 def who_links(head: Mapping[str, Any]) -> Iterator[Block]:
-    """The first line of a page where every reader links the rows of a person. head: as metrics have it."""
-    if head.get("publish_member"):
-        yield Paragraph(head["publish_member"])
+    """The first lines of a page where every reader links rows of a person, or of a group. head: as metrics have it."""
+    for key in ("publish_member", "publish_group"):
+        if head.get(key):
+            yield Paragraph(head[key])
 
 
 def told_promise(head: Mapping[str, Any], lost: str | None, renewal: str | None) -> Iterator[Block]:

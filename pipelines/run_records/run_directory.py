@@ -563,7 +563,9 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
     # Neither the number of threads, nor the reason why a risk is accepted, nor how many rows may be rejected changes a
     # release; nor where a file of people is, whose content is on record by itself, nor how a run may renew: who did has
     # it on record.
-    member = policy.publish_member
+    followed: dict[str, Any] = {
+        key: replace(each, accept_risk="a reason") for key, each in policy.followed_by.items()
+    }
     fields = tuple(replace(field, accept_risk=None) for field in policy.fields)
     fixed = replace(
         policy,
@@ -573,7 +575,7 @@ def _record_of(policy: Policy, inputs: Sequence[Mapping[str, Any]], secret: Secr
         assess=None,
         people=None,
         renew=None,
-        publish_member=None if member is None else replace(member, accept_risk="a reason"),
+        **followed,
     )
     return {
         "kanonflow": version("kanonflow"),

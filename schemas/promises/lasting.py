@@ -11,6 +11,7 @@ from kanonflow.schemas.policy_fields import PAYLOAD, RULES_OF_VALUES, Per, Role
 from kanonflow.schemas.policy_parts import PolicyParts
 from kanonflow.schemas.policy_rules import RESERVED
 from kanonflow.schemas.promises.promise import OF_LASTING, Alternative, Promise
+from kanonflow.schemas.published_group import rules_of_group
 from kanonflow.schemas.published_member import rules_of_member
 from kanonflow.schemas.readers import KnownWindows, Reader
 
@@ -70,7 +71,7 @@ class Lasting(Promise):
     def covered(self, policy: PolicyParts) -> tuple[str, ...]:
         """As of ``Promise``."""
         return (
-            *(() if policy.publish_member is None else (policy.publish_member.words,)),
+            *(each.words for each in policy.followed_by.values()),
             "cohort: lasting. All rows of a person, linked over all releases of an epoch, belong to a given individual"
             " with a probability of at most 1/k, for a reader who knows everybody's attributes as of entry, the method,"
             " and in which release each person entered.",
@@ -130,9 +131,12 @@ class Lasting(Promise):
             payload = [field.name for field in policy.fields if field.role in PAYLOAD]
             parts = (*policy.partition_by, *policy.split_by)
             yield from rules_of_against(policy.against, policy.k, policy.cohort_size, payload, parts)
+        names = [field.name for field in policy.fields]
+        reserved: tuple[str, ...] = (*RESERVED, *self.group_columns)
+        if policy.publish_group is not None:
+            yield from rules_of_group(policy.publish_group, names, reserved)
+            reserved = (*reserved, *policy.publish_group.columns)
         if policy.publish_member is not None:
-            names = [field.name for field in policy.fields]
-            reserved = (*RESERVED, *self.group_columns)
             yield from rules_of_member(policy.publish_member, names, reserved, policy.against)
 
     def left_open(self, policy: PolicyParts) -> Mapping[str, None]:

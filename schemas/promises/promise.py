@@ -22,6 +22,7 @@ OF_LASTING = (
     "against",
     "renew",
     "publish_member",
+    "publish_group",
 )
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
 _FOR_ALL = (
@@ -42,7 +43,7 @@ _FOR_ALL = (
 
 def left_out(policy: PolicyParts) -> dict[str, None]:
     """Of ``OF_LASTING``, what a file of such a policy may say that one of another protection must not."""
-    said = tuple(key for key in OF_LASTING[-5:] if getattr(policy, key))
+    said = tuple(key for key in OF_LASTING[-6:] if getattr(policy, key))
     return dict.fromkeys((*OF_LASTING[:3], *said))
 
 

@@ -28,7 +28,7 @@ Record = Mapping[str, Any]
 
 CLASSES = {
     "as_is": "release_id policy window_start window_end k protect cohort rows_released epoch against publish_member"
-    " values",
+    " publish_group values",
     "rounded": "gcp ncp",
     "count": "individuals classes",
     "ledger": "rows_waiting rows_rejected waiting_reasons",

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.lasting.member_numbers import NumbersKey, numbers_of_people
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys, NumbersKey, numbers_of_people
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.transforms.publishing.publish import published_order
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.rows.elements import from_ipc, to_ipc
-from kanonflow.transforms.secret.member_numbers import member_numbers
+from kanonflow.transforms.secret.epoch_numbers import member_numbers
 from kanonflow.transforms.secret.seeds import Secret, member_key, people_key
 from tests.privacy.test_swap import (
     OF_CELLS,
@@ -226,7 +226,9 @@ def test_the_audit_works_out_the_same_numbers() -> None:
     """By code of its own."""
     digests = person_digests([f"p{number}" for number in range(200)], people_key(SECRET))
     label = np.arange(200) % 3
-    key = NumbersKey(member_key(SECRET), ['["test"]', '["test", "Bonn"]', '["test", null]'], label)
+    key = NumbersKey(
+        NumberKeys(member_key(SECRET), b""), ['["test"]', '["test", "Bonn"]', '["test", null]'], label
+    )
     own = numbers_of_people(key, digests, f"{EPOCH:016x}")
     for place, values in enumerate([(), ("Bonn",), (None,)]):
         theirs = member_numbers(SECRET, EPOCH, "test", values, digests[label == place]).to_pylist()

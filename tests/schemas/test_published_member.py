@@ -1,4 +1,4 @@
-"""``publish_member`` in a policy: what it says, what it must not, and in which words it is told."""
+"""``publish_member`` and ``publish_group`` in a policy: what it says, what it must not, in which words it is told."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_documents import policy_schema
 from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
+from kanonflow.schemas.published_group import PublishedGroup
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.transforms.rows.element_rows import text_schema
 
@@ -154,3 +155,62 @@ def test_editors_know_it() -> None:
     described = policy_schema()["properties"]["publish_member"]["anyOf"][0]
     assert set(described["properties"]) == {"name", "accept_risk"}
     assert described["additionalProperties"] is False
+
+
+GROUP = {"name": "set", "members": "people", "accept_risk": "trends of groups"}
+
+
+def test_ids_of_groups_are_read_and_written() -> None:
+    """As they were said; without them nothing is written, and the digest is that of before."""
+    made = policy(None, publish_group=GROUP)
+    assert made.publish_group == PublishedGroup("trends of groups", "set", "people")
+    assert to_mapping(made)["publish_group"] == GROUP
+    assert parse_policy(to_mapping(made), "test", "test") == made
+    assert made.accepted_risks["publish_group"] == "trends of groups"
+    assert "publish_group" not in to_mapping(policy(None))
+    assert b"group" not in policy_digest(policy(None))
+    short = policy(None, publish_group={"accept_risk": "why"}).publish_group
+    assert short == PublishedGroup("why", "group_id", None)
+    against = {"known_windows": {"count": 2}}
+    assert policy(None, publish_group=GROUP, against=against).publish_group is not None
+
+
+REFUSED_GROUPS = {
+    "no reason": ({"name": "set"}, {}, "publish_group.accept_risk: missing; say why every reader may follow"),
+    "no name of Avro": (GROUP | {"name": "the set"}, {}, "publish_group.name: use letters, digits and _"),
+    "a field's": (GROUP | {"members": "amount"}, {}, "publish_group.members: amount is a field's name"),
+    "one name for both": (
+        GROUP | {"members": "set"},
+        {},
+        "publish_group.members: a release has a column set",
+    ),
+    "that of the number of people": (
+        GROUP,
+        {"publish_member": SAID | {"name": "set"}},
+        "publish_member.name: a release has a column set",
+    ),
+    "cohorts of a window": (GROUP, {"cohort": "window"}, "publish_group: belongs to cohort: lasting"),
+}
+
+
+@pytest.mark.parametrize(("said", "head", "start"), REFUSED_GROUPS.values(), ids=REFUSED_GROUPS)
+def test_mistakes_of_ids_of_groups_name_the_key_and_the_mend(
+    said: Any, head: dict[str, Any], start: str
+) -> None:
+    """One each."""
+    head = dict(head)
+    (mistake,) = mistakes(head.pop("publish_member", None), publish_group=said, **head)
+    assert mistake.startswith(start)
+
+
+def test_a_release_has_the_columns_beside_class_id() -> None:
+    """An id of text and a whole number, always there; in the schema that every reader follows groups."""
+    bound = bound_of(policy(SAID, publish_group=GROUP))
+    arrow = release_arrow_schema(bound)
+    assert arrow.names[3:6] == ["class_id", "set", "people"]
+    assert [arrow.field(name).type for name in ("set", "people")] == [pa.string(), pa.int64()]
+    assert arrow.names[-1] == "customer"
+    schema = release_avro_schema(bound, epoch=1)
+    assert [field["kanonflow"]["role"] for field in schema["fields"][4:6]] == ["group", "group"]
+    assert schema["kanonflow"]["publish_group"].startswith("Every reader follows groups: the column set has")
+    assert GROUP["accept_risk"] not in str(schema)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN, BoundPolicy
 from kanonflow.schemas.policy import Policy
@@ -48,7 +49,7 @@ from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
 from kanonflow.transforms.rows.elements import Release
 from kanonflow.transforms.rows.split import partition_codes
-from kanonflow.transforms.secret.member_numbers import member_numbers
+from kanonflow.transforms.secret.epoch_numbers import group_numbers, member_numbers
 from kanonflow.transforms.secret.seeds import Keystream, array_digest, class_ids_key
 
 
@@ -119,6 +120,7 @@ class Lasting:
             # The words are read-only; as signed numbers they are any long.
             Keystream(key).words(int(groups.groups.max()) + 1).astype(np.int64),
             _members(due, admitted),
+            *_followed(due, admitted, groups),
         )
         people = People(admitted.person, admitted.digests)
         answer = Answer(rows, people, groups.encoded, _solution(structure, groups), taken, content, frozen)
@@ -160,6 +162,22 @@ def _members(due: Due, admitted: Entered) -> pa.Array | None:
     _, (values,) = partition_codes(admitted.rows, due.policy.partition_by)
     epoch, name = admitted.out.roster.head.epoch, due.policy.name
     return member_numbers(due.secret, epoch, name, values, admitted.digests).take(pa.array(admitted.person))
+
+
+def _followed(
+    due: Due, admitted: Entered, groups: WindowGroups
+) -> tuple[pa.Array | None, NDArray[np.int64] | None]:
+    """The id of each group, and how many people it has to the next lower multiple of k, where the policy publishes
+    them. Of all people of its cohorts: of those with rows here it would say where everybody was."""
+    if due.policy.publish_group is None:
+        return None, None
+    _, (values,) = partition_codes(admitted.rows, due.policy.partition_by)
+    roster, k = admitted.out.roster, due.policy.k
+    least, epoch = roster.least(groups.cohorts), roster.head.epoch
+    ids = group_numbers(due.secret, epoch, due.policy.name, values, least, groups.groups)
+    people = np.zeros(len(ids), dtype=np.int64)
+    np.add.at(people, groups.groups, roster.members[groups.cohorts])
+    return ids, people // k * k
 
 
 def _begins_the_next(due: Due) -> bool:

@@ -42,11 +42,11 @@ class GroupedRows(NamedTuple):
 
 def roster_metrics(due: Due, roster: Roster, state: RosterState) -> dict[str, Any]:
     """The fields of metrics.avsc that every window of cohorts that last has. roster, state: as it leaves them."""
-    against, member = due.policy.against, due.policy.publish_member
+    against, followed = due.policy.against, due.policy.followed_by
     return {
         "epoch": epoch_text(roster.head.epoch),
         "against": None if against is None else against.in_a_line(due.policy.k),
-        "publish_member": None if member is None else member.words,
+        **{key: each.words for key, each in followed.items()},
         "values": due.policy.values_told,
         "cohorts": roster.head.cohorts,
         "people_known": roster.head.people,

@@ -20,6 +20,7 @@ class FrozenGroups:
     cohort_of_row: int64 (n,), ``0 .. c-1``, that of the row's person.
     own_ends: int64 (n,), the end of each row's own window in ms. window_ms: the length of windows.
     class_ids: int64 (g,), opaque numbers of the groups.
+    ids, sizes: text (g,) and int64 (g,), of each group over the epoch; None: they are not published.
     members: text (n,), the number of each row's person, which goes out with its payload; None: none does.
     """
 
@@ -31,6 +32,8 @@ class FrozenGroups:
     window_ms: int
     class_ids: NDArray[np.int64]
     members: pa.Array | None = None
+    ids: pa.Array | None = None
+    sizes: NDArray[np.int64] | None = None
 
     @property
     def of_row(self) -> NDArray[np.int64]:

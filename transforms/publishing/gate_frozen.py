@@ -101,6 +101,7 @@ def check_frozen_release(
     - all rows of a group have one box, one time and one number; two groups never have the same number;
     - the box holds every corner of the frozen box of every cohort of the group; the time holds every row's own window;
     - the payloads of a group are those of its own rows, each once;
+    - with ``publish_group`` no two groups have one id, and how many people they have is a multiple of k;
     - with ``publish_member`` a person has one number on all rows, and no two people have the same.
     - the rows of every group show what the policy asks of sensitive values in a release, counted from what is released.
     O(n d + corners d).
@@ -121,14 +122,23 @@ def check_frozen_release(
     groups, first = np.unique(group, return_index=True)
     if not np.array_equal(groups, np.arange(frozen.class_ids.size)):
         raise GateError("some groups have no rows")
-    own = ["class_id", "window_start", "window_end", *(column.published_name for column in bound.quasis)]
+    ids = () if (published := bound.policy.publish_group) is None else tuple(published.columns)
+    quasis = (column.published_name for column in bound.quasis)
+    own = ["class_id", *ids, "window_start", "window_end", *quasis]
     shared = released.select(own)
     each = shared.take(pa.array(first))
     for name, again in zip(own, each.take(pa.array(group)).columns, strict=True):
         if not again.equals(shared.column(name)):
             raise GateError(f"field {name}: the rows of a group differ")
-    if len(set(each.column("class_id").to_pylist())) != each.num_rows:
-        raise GateError("field class_id: two groups have the same number")
+    for name in ("class_id", *ids[:1]):
+        if len(set(each.column(name).to_pylist())) != each.num_rows:
+            raise GateError(f"field {name}: two groups have the same number")
+    for name in ids[1:]:
+        people, here = np.asarray(each.column(name)), _people(row_individuals(rows, bound), group)
+        if (people % k != 0).any() or (people < here // k * k).any():
+            raise GateError(
+                f"field {name}: some are no multiple of k={k}, or fewer than the people with rows"
+            )
     starts, ends = (whole_numbers(whole(each.column(name)))[group] for name in ("window_start", "window_end"))
     if (frozen.own_ends > ends).any() or (frozen.own_ends - frozen.window_ms < starts).any():
         raise GateError("fields window_start, window_end: rows lie outside of their group's time")
@@ -154,11 +164,16 @@ def _check_members(released: pa.Table, individuals: NDArray[np.int64], bound: Bo
         )
 
 
+def _people(individuals: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many people have rows in each group; nobody stands in two."""
+    return np.bincount(group[np.unique(individuals, return_index=True)[1]])
+
+
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
     # Codes of a dictionary, each of which occurs: they are places among themselves.
     own = group[np.unique(individuals, return_index=True)[1]]
     if (own[individuals] != group).any():
         raise GateError("an individual stands in two groups")
-    people = np.bincount(own)
+    people = _people(individuals, group)
     if people.size == 0 or people.min() < k:
         raise GateError(f"a group has rows of fewer than k={k} individuals")

@@ -171,6 +171,10 @@ def _assemble(
         for name, times in zip(_TIMES, frozen.windows(), strict=True):
             columns[name] = pa.array(times).view(schema.field(name).type)
         columns["class_id"] = pa.array(frozen.class_ids[frozen.of_row])
+        if (group := bound.policy.publish_group) is not None and frozen.ids is not None:
+            cells = (frozen.ids, pa.array(frozen.sizes))
+            for name, of_groups in zip(group.columns, cells, strict=False):
+                columns[name] = of_groups.take(pa.array(frozen.of_row))
     for name, value in of_all.items():
         columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows.num_rows)
     matched = rows.select([column.name for column in bound.payload]).take(pa.array(factor))

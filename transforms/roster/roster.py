@@ -126,6 +126,13 @@ class Roster:
         at = np.minimum(np.searchsorted(self.people, digests), self.people.size - 1)
         return np.where(self.people[at] == digests, self.cohort[at], -1)
 
+    def least(self, cohorts: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Of some cohorts the least digest of their people, uint64: no two have the same. O(p)."""
+        least = np.zeros(self.head.cohorts, dtype=np.uint64)
+        # People are sorted, so of a cohort the first one is written last.
+        least[self.cohort[::-1]] = self.people[::-1]
+        return least[cohorts]
+
     def boxes(self, cohorts: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
         """The corners of some cohorts, and for each the place of its cohort among them, int64.
 

@@ -342,10 +342,15 @@ def people_key(secret: Secret) -> bytes:
 
 
 def member_key(secret: Secret) -> bytes:
-    """The key of the numbers that releases give people (``member_numbers``), and of nothing else; 32 bytes.
+    """The key of the numbers that releases give people (``epoch_numbers``), and of nothing else; 32 bytes.
 
     Of the first secret: a person keeps its number when the secret is rotated."""
     return secret.lasting.derive("member")
+
+
+def group_key(secret: Secret) -> bytes:
+    """The key of the numbers that releases give groups (``group_numbers``), and of nothing else; 32 bytes."""
+    return secret.lasting.derive("group")
 
 
 def publish_key(secret: Secret, release: str, members_digest: bytes, content_digest: bytes) -> bytes:

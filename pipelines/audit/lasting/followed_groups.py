@@ -48,12 +48,14 @@ _MOST_VALUES = 64
 @dataclass(frozen=True)
 class Followed:
     """groups: bool (g,). rows: released rows in them. people: of whom all rows are in them.
-    counts: int64 (releases, 2), least and most people of each release; 0 and no bound where faults were named."""
+    counts: int64 (releases, 2), least and most people of each release; 0 and no bound where faults were named.
+    sets: pairs of a group that is followed and a cohort of its own."""
 
     groups: np.ndarray
     rows: int
     people: int
     counts: np.ndarray
+    sets: tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def follow_groups(
     counts = people_of_pairs(due.release, person[due.record], due.certain, len(ground.heads))
     counts[spoiled] = 0, np.iinfo(np.int64).max
     if not len(due.record):
-        return Followed(none, 0, 0, counts)
+        return Followed(none, 0, 0, counts, (np.zeros(0, np.int64),) * 2)
     visits = _visits(ground, due, record, number)
     search = _Search(ground, rows, visits, held, spoiled)
     followed, group, visit = search.run(findings)
@@ -113,7 +115,8 @@ def follow_groups(
     judge_order(ground, {"their oldest cohort": oldest}, findings)
     inside = told[groups.of_row]
     people = _people_followed(ground, due, person, visits, told, group, visit)
-    return Followed(told, int(inside.sum()), people, counts)
+    own = told[group]
+    return Followed(told, int(inside.sum()), people, counts, (group[own], visits.cohort[visit][own]))
 
 
 def due_of(ground: LastingGround, payloads: Payloads, *, waiting: bool) -> Due:

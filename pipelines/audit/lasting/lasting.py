@@ -49,6 +49,7 @@ from kanonflow.pipelines.audit.lasting.expected_entries import (
 )
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
+from kanonflow.pipelines.audit.lasting.group_ids import judge_ids, judge_ids_of_sets
 from kanonflow.pipelines.audit.lasting.known_items import judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
@@ -117,6 +118,12 @@ class LastingEvidence:
     numbers_key: NumbersKey | None = None
 
     @property
+    def epoch(self) -> str | None:
+        """That of all releases; None: they name none, or several."""
+        epochs = {head.epoch for head in self.released.heads} - {None}
+        return str(*epochs) if len(epochs) == 1 else None
+
+    @property
     def tree(self) -> ShardTree:
         """Which shard was split from which."""
         return NO_SPLITS if self.shards is None else self.shards.tree
@@ -127,7 +134,7 @@ class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
     given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged. members:
-    people whose number was worked out again; None: none was."""
+    people whose number was worked out again, and ids: groups; None: none was."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -137,6 +144,7 @@ class LastingFigures:
     loose: int = 0
     left_enough: bool = False
     members: int | None = None
+    ids: int | None = None
 
 
 def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: bool) -> LastingFigures:
@@ -192,6 +200,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     )
     judge_floor(ground, people, _payloads(evidence), findings)
     held = _judge_boxes(ground, findings)
+    judge_ids(ground, held, findings)
     if groups.member is not None:
         judge_numbers_drawn(groups.member, findings)
         judge_members(ground, groups.member, held, findings)
@@ -236,6 +245,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     ground = replace(ground, person=person)
     payloads, people_told = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
     followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
+    ids_told = judge_ids_of_sets(ground, followed.sets, evidence.numbers_key, evidence.epoch, findings)
     left_enough = judge_against(ground, payloads, evidence.known_fields, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
@@ -247,6 +257,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         loose=loose,
         left_enough=left_enough,
         members=people_told,
+        ids=ids_told,
     )
 
 
@@ -259,12 +270,11 @@ def _with_members(
 ) -> tuple[Payloads, int | None]:
     """Payloads with the number of the person beside them, and of how many people numbers were judged by the secret;
     None: they were not. digest: uint64 (n,), of each record's person."""
-    epochs = {head.epoch for head in evidence.released.heads} - {None}
     numbers, key = evidence.released.of_groups.member, evidence.numbers_key
-    if numbers is None or key is None or len(epochs) != 1:
+    if numbers is None or key is None or evidence.epoch is None:
         return payloads, None
     key = key._replace(label=key.label[payloads.record])
-    own = numbers_of_people(key, digest[payloads.record], min(map(str, epochs)))
+    own = numbers_of_people(key, digest[payloads.record], evidence.epoch)
     judge_by_secret(ground, payloads, own, numbers, findings)
     _, number = np.unique(np.concatenate([own, numbers]), return_inverse=True)
     both = np.column_stack([np.concatenate([payloads.number, payloads.of_row]), number.astype(np.int64)])

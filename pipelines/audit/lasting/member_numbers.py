@@ -34,11 +34,18 @@ _SMALL = 1 << 20
 _FEWEST_BITS = 40
 
 
+class NumberKeys(NamedTuple):
+    """The keys of the numbers that releases give people, and groups (``publish_group``)."""
+
+    member: bytes
+    group: bytes
+
+
 class NumbersKey(NamedTuple):
     """What gives the numbers. labels: of partitions, each as JSON of the policy's name and its values; label: int (n,),
     that of each record."""
 
-    key: bytes
+    keys: NumberKeys
     labels: Sequence[str]
     label: np.ndarray
 
@@ -65,21 +72,21 @@ def numbers_of_people(of: NumbersKey, digests: np.ndarray, epoch: str) -> np.nda
         hashlib.blake2b(
             own + int(people[pair // stride]).to_bytes(8, "little") + labels[pair % stride],
             digest_size=8,
-            key=of.key,
+            key=of.keys.member,
         ).digest()
         for pair in pairs.tolist()
     ]
     return np.array([int.from_bytes(each, "big") for each in numbers], np.uint64)[of_row]
 
 
-def judge_numbers_drawn(numbers: np.ndarray, findings: Findings) -> None:
-    """What shows of numbers alone. numbers: uint64 (m,), of all rows."""
+def judge_numbers_drawn(numbers: np.ndarray, findings: Findings, what: str = "member numbers") -> None:
+    """What shows of numbers alone. numbers: uint64 (m,). what: they are, in words."""
     own = np.unique(numbers)
     if counted := int((own < _SMALL).sum()):
-        findings.add(f"{counted} member numbers count or name something: they are too small")
+        findings.add(f"{counted} {what} count or name something: they are too small")
     fixed = int(np.bitwise_and.reduce(own) | ~np.bitwise_or.reduce(own)) if len(own) else 0
     if len(own) >= _FEWEST_BITS and fixed:
-        findings.add(f"{fixed.bit_count()} bits of member numbers are the same in all of them")
+        findings.add(f"{fixed.bit_count()} bits of {what} are the same in all of them")
 
 
 def judge_members(

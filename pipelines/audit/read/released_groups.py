@@ -21,7 +21,8 @@ class ReleasedGroups:
 
     release: int32 (g,), ascending. number: int64 (g,), the class_id. start, end: int64 (g,), ms. boxes: int32 (g, d),
     number of the box of each quasi-identifier. of_row: int32 (m,), the group of each released row.
-    member: uint64 (m,), the number of each row's person; None: the policy publishes none.
+    member: uint64 (m,), the number of each row's person; ids, people: uint64 (g,) and int64 (g,), of each group
+    over the epoch. None: the policy publishes none.
     """
 
     release: np.ndarray
@@ -31,6 +32,8 @@ class ReleasedGroups:
     boxes: np.ndarray
     of_row: np.ndarray
     member: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    people: np.ndarray | None = None
 
 
 def groups_of_file(
@@ -60,18 +63,38 @@ def groups_of_file(
     release = np.zeros(len(first), np.int32)
     member = None
     if (published := policy.publish_member) is not None:
-        member = _members(name, columns[published.name], published.name, findings)
+        member = _hex_numbers(name, columns[published.name], published.name, findings)
+    followed = [
+        _of_groups(name, column, columns[column], (first, of_row), findings)
+        for column in (policy.publish_group.columns if policy.publish_group is not None else ())
+    ]
     own = of_row.astype(np.int32)
-    return ReleasedGroups(release, number, start[first], end[first], boxes[first], own, member)
+    return ReleasedGroups(release, number, start[first], end[first], boxes[first], own, member, *followed)
 
 
-def _members(release: str, cells: Cells, name: str, findings: Findings) -> np.ndarray:
-    """Numbers of people, uint64 (m,); 0 of what is none, which is noted."""
+def _hex_numbers(release: str, cells: Cells, name: str, findings: Findings) -> np.ndarray:
+    """Numbers of 16 hex digits, uint64 (m,); 0 of what is none, which is noted."""
     odd = np.array([re.fullmatch("[0-9a-f]{16}", str(cell)) is None for cell in cells.values], bool)
     if odd.any():
         findings.add(f"field {name}: {int(odd[cells.place].sum())} cells that are no 16 hex digits", release)
     numbers = [0 if wrong else int(str(cell), 16) for cell, wrong in zip(cells.values, odd, strict=True)]
     return np.array(numbers, np.uint64)[cells.place]
+
+
+def _of_groups(
+    release: str, column: str, cells: Cells, groups: tuple[np.ndarray, np.ndarray], findings: Findings
+) -> np.ndarray:
+    """What a column says of each group, (g,); rows of a group that differ are noted. groups: a row of each, int64 (g,),
+    and the group of each row, int64 (m,)."""
+    first, of_row = groups
+    if isinstance(cells.values[0], int):
+        cell = np.array(cells.values, np.int64)[cells.place]
+    else:
+        cell = _hex_numbers(release, cells, column, findings)
+    stray = np.unique(of_row[cell != cell[first][of_row]])
+    if len(stray):
+        findings.add(f"field {column}: {len(stray)} groups whose rows differ", release)
+    return cell[first]
 
 
 def _are_windows(start: np.ndarray, end: np.ndarray, policy: Policy) -> np.ndarray:
@@ -105,6 +128,8 @@ def all_groups(parts: Sequence[ReleasedGroups], fields: int, findings: Findings)
             ]
         ).astype(np.int32),
         member=_joined([part.member for part in parts]),
+        ids=_joined([part.ids for part in parts]),
+        people=_joined([part.people for part in parts]),
     )
     repeated = len(groups.number) - len(np.unique(groups.number))
     if repeated:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.audit import audit
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.report import AuditReport
@@ -23,7 +24,7 @@ from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.rows.split import split
-from kanonflow.transforms.secret.seeds import Secret, member_key, partition_key, people_key
+from kanonflow.transforms.secret.seeds import Secret, group_key, member_key, partition_key, people_key
 from kanonflow.transforms.sinks.sinks import records_file, release_file
 from kanonflow.transforms.windows.partition_in_memory import PartitionInMemory
 from kanonflow.transforms.windows.step import PartitionStep
@@ -90,7 +91,7 @@ class LastingRun:
             matching_records=recorded,
             recipe=recipe_check(SECRET) if secret and recorded else None,
             people_key=people_key(SECRET) if secret else None,
-            member_key=member_key(SECRET) if secret else None,
+            number_keys=NumberKeys(member_key(SECRET), group_key(SECRET)) if secret else None,
         )
 
 

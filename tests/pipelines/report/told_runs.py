@@ -35,6 +35,7 @@ PUBLIC = (
         "epoch",
         "against",
         "publish_member",
+        "publish_group",
         "values",
     ),
     *("rows_released", "rows_waiting", "rows_rejected", "waiting_reasons"),

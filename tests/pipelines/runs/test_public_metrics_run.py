@@ -25,7 +25,7 @@ fields:
 """
 SHOWN = (
     "release_id policy window_start window_end k protect cohort rows_released rows_waiting rows_rejected"
-    " waiting_reasons individuals classes gcp ncp epoch against publish_member values"
+    " waiting_reasons individuals classes gcp ncp epoch against publish_member publish_group values"
 )
 
 

@@ -36,13 +36,16 @@ from kanonflow.transforms.windows.step import PartitionStep
 from tests.nightly import HEADER, POLICY, Nights, night_lines, nights_of
 from tests.page_reading import read_page
 from tests.pipelines.audit.good_runs import read
-from tests.pipelines.runs.test_shards import plan, write_people
+from tests.pipelines.runs.test_shards import PLANNED, plan, write_people
+from tests.pipelines.runs.test_split_shards import DAYS, NAMED
+from tests.pipelines.runs.test_split_shards import split as split_shard
 
 pytestmark = pytest.mark.thorough
 
 MEMBER = "publish_member: {name: customer, accept_risk: analysts follow customers}\n"
 WITH = POLICY + MEMBER
 ALONE = WITH.replace("partition_by: [shop]\n", "")
+GROUPS = "publish_group: {members: people, accept_risk: trends of groups}\n"
 LINES = [line for night in (1, 2, 3) for line in night_lines(night)]
 FIRST = "Every reader links: the column customer has one number a person"
 
@@ -101,6 +104,48 @@ def test_a_person_keeps_the_number_over_nights_and_a_new_secret(
     assert {name: whole[name] for name in chained} == chained
     assert nights.anonymize("*.csv", "again", *flags) == 0
     assert not {*numbers(nights, "again").values()} & {*whole.values()}
+
+
+def test_ids_of_groups_stay_over_nights_shards_and_a_shard_that_is_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The audit works them out again over the whole chain, also where a part numbers its cohorts anew; trends by group
+    are a question of the release."""
+    nights = nights_of(tmp_path / "place", DAYS, PLANNED + GROUPS)
+    write_people(nights.place, NAMED)
+    assert plan(nights, 2) == 0
+    assert nights.anonymize("1.csv", "out1", "--plan", str(nights.place / "plan.json"), "--carry") == 0
+    assert split_shard(nights, "out1") == 0
+    again = str(nights.place / "plan2.json")
+    assert nights.anonymize("2.csv", "out2", "--continue", "@out1", "--plan", again, "--carry") == 0
+    assert nights.anonymize("3.csv", "out3", "--continue", "@out2") == 0
+    outputs = ("out1", "out2", "out3")
+    capsys.readouterr()
+    assert nights.verify("*.csv", *outputs) == 0, capsys.readouterr().out
+    assert "the id that the secret gives their cohorts" in capsys.readouterr().out
+    releases: dict[str, set[str]] = defaultdict(set)
+    for row in released(nights, *outputs):
+        releases[row["group_id"]].add(row["release_id"])
+        assert row["people"] % 3 == 0
+    assert sum(len(each) > 1 for each in releases.values()) > 2
+    table = read_release(*(str(nights.place / name) for name in outputs))
+    found = table.estimate("count", by={"group_id": "each"}).table.to_pylist()
+    assert all(row["lower"] == row["value"] == row["upper"] for row in found)
+    assert sum(row["value"] for row in found) == len(released(nights, *outputs))
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_certificate_and_report_say_that_groups_are_followed(tmp_path: Path, public: bool) -> None:
+    """By public metrics, or by what releases say; the reason is told inside only."""
+    text = POLICY + GROUPS + "metrics: public\n" * public
+    nights = nights_of(tmp_path / "place", [night_lines(1) + night_lines(2)], text)
+    assert nights.anonymize("1.csv", "out") == 0
+    report, certificate = (Path(path).read_text() for path in write_report(str(nights.place / "out")))
+    for html in (report, certificate):
+        body = html[html.index('id="verdict"') :]
+        assert body.index("Every reader follows groups") < body.index("People enter in cohorts of")
+    assert "trends of groups" in report
+    assert "trends of groups" not in certificate
 
 
 def test_numbers_of_parts_shards_and_people_who_are_known(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.schemas.published_group import PublishedGroup
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.publishing.boxes import box_columns, hull_boxes, snapped_boxes
@@ -208,6 +209,39 @@ def test_a_person_has_one_number_and_nobody_elses(numbers: str) -> None:
         return
     with pytest.raises(GateError, match=r"field member: it has . numbers for 3 people, or one has another's"):
         check_frozen_release(*made)
+
+
+@pytest.mark.parametrize(
+    ("ids", "people", "says"),
+    [
+        ("1122", "6633", None),
+        ("1222", "6633", "field g: the rows of a group differ"),
+        ("1122", "6333", "field n: the rows of a group differ"),
+        ("1111", "6633", "field g: two groups have the same number"),
+        ("1122", "6644", "field n: some are no multiple of k=3, or fewer"),
+        ("1122", "0033", "field n: some are no multiple of k=3, or fewer"),
+    ],
+    ids=str,
+)
+def test_groups_have_an_id_each_and_whole_numbers_of_k(ids: str, people: str, says: str | None) -> None:
+    """Of two groups of three people; each row of theirs says the same."""
+    names = ["a", "b", "c", "x", "y", "z"]
+    released, rows, frozen, factor, bound = of_people(names, [0, 0, 0, 1, 1, 1])
+    policy = replace(bound.policy, publish_group=PublishedGroup("a test", "g", "n"))
+    bound = replace(bound, policy=policy)
+    # What is told of the rows of each group: of its first, and of the others.
+    cells = [
+        text[2 * group + (place > 0)] for group in (0, 1) for place in range(3) for text in (ids, people)
+    ]
+    columns = [pa.array(cells[::2]), pa.array(list(map(int, cells[1::2])))]
+    table = pa.table(
+        [*released.columns[:4], *columns, *released.columns[4:]], schema=release_arrow_schema(bound)
+    )
+    if says is None:
+        check_frozen_release(table, rows, frozen, factor, bound)
+        return
+    with pytest.raises(GateError, match=says):
+        check_frozen_release(table, rows, frozen, factor, bound)
 
 
 def segment() -> tuple[Segment, Pool, BoundPolicy]:
