@@ -15,7 +15,7 @@ from tests.simulation.store import Store, serving
 from tests.simulation.worlds import ANYBODY, CLAUSES, PLAIN, WHOLE, Kind, Mode, drawn, feed_of
 
 
-@pytest.mark.parametrize("seed", [*range(900, 903), 3000, 4000])
+@pytest.mark.parametrize("seed", [900, 3000, 4000])
 def test_a_schedule_holds(seed: int) -> None:
     """A few schedules, with twin, quiet run and audit; ``make simulate`` plays as many as there is time for."""
     assert judged(drawn(seed)).found == ()
@@ -35,7 +35,7 @@ def test_what_the_simulator_found_stays_mended(seed: int) -> None:
     assert judged(drawn(seed)).found == ()
 
 
-@pytest.mark.parametrize(("seed", "splits"), [(3275, 1), (3558, 2)])
+@pytest.mark.parametrize(("seed", "splits"), [(3558, 2)])
 def test_shards_are_split_between_nights(seed: int, splits: int) -> None:
     """Once, and of three nights twice: what holds elsewhere holds there."""
     with serving(Store()) as store:

@@ -237,7 +237,7 @@ def test_the_same_seed_gives_the_same_figures(table: Table, clean: Assessment) -
         "",
         "cohort: window\n",
         "protect: row\n",
-        "protect: row\nsolver: ola\n",
+        pytest.param("protect: row\nsolver: ola\n", marks=pytest.mark.thorough),
     ],
     ids=["lasting", "window", "row", "levels"],
 )

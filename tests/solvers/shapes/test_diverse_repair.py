@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from kanonflow.solvers.units.individuals import Individuals, gather_individuals
 from tests import naive_diversity
 from tests.mixed_tables import mixed_table, tables
 from tests.solvers.partition_search.test_diversity import field_rules
+
+pytestmark = pytest.mark.thorough
 
 
 def missed(

@@ -12,6 +12,8 @@ from kanonflow.transforms.protections import lasting
 from kanonflow.transforms.publishing import gate_frozen
 from tests.pipelines.audit.lasting_runs import POLICY, lines, make_run
 
+pytestmark = pytest.mark.thorough
+
 RULES = {
     "diversity: {kind: frequency, l: 3, per: release}": "diversity",
     "closeness: {distance: equal, t: 0.1, per: release}": "closeness",
