@@ -60,6 +60,11 @@ class Against:
         return self.known_purchases.of if self.known_purchases is not None and self.purchases else ()
 
     @property
+    def bought(self) -> tuple[str, ...]:
+        """The fields of known purchases, dropped for or not."""
+        return () if self.known_purchases is None else self.known_purchases.of
+
+    @property
     def drops(self) -> bool:
         """Whether rows are dropped at all."""
         return self.windows + self.purchases > 0

@@ -49,7 +49,7 @@ from kanonflow.pipelines.audit.lasting.expected_entries import (
 )
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
-from kanonflow.pipelines.audit.lasting.known_items import judge_against
+from kanonflow.pipelines.audit.lasting.known_items import CountedLeft, count_left, judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
 from kanonflow.pipelines.audit.lasting.member_numbers import (
@@ -126,8 +126,8 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged. members:
-    people whose number was worked out again; None: none was."""
+    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged.
+    counted: by its measured reader. members: people whose number was worked out again; None: none was."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -136,6 +136,7 @@ class LastingFigures:
     ground: LastingGround | None = None
     loose: int = 0
     left_enough: bool = False
+    counted: CountedLeft | None = None
     members: int | None = None
 
 
@@ -236,7 +237,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     ground = replace(ground, person=person)
     payloads, people_told = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
     followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
-    left_enough = judge_against(ground, payloads, evidence.known_fields, findings, waiting=waiting)
+    known = ground, payloads, evidence.known_fields
+    left_enough = judge_against(*known, findings, waiting=waiting)
+    counted = count_left(*known, evidence.metrics, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(
@@ -246,6 +249,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         ground=ground,
         loose=loose,
         left_enough=left_enough,
+        counted=counted,
         members=people_told,
     )
 
