@@ -90,12 +90,16 @@ class Against:
         return Reader(KnownWindows(*counts), _purchases(self.known_purchases), self.known_people)
 
     @property
-    def counted(self) -> Reader | None:
-        """The measured reader as he is counted over an epoch; None: there is none. Absences are not counted so."""
-        if not any(each is not None and not each.drop for each in (self.known_windows, self.known_purchases)):
-            return None
+    def active(self) -> Reader:
+        """The reader of all clauses, dropped for or not, but for absences: of what a person does."""
         count = 0 if self.known_windows is None else self.known_windows.count
         return Reader(KnownWindows(count), _purchases(self.known_purchases), self.known_people)
+
+    @property
+    def counted(self) -> Reader | None:
+        """The measured reader as he is counted over an epoch; None: there is none. Absences are not counted so."""
+        clauses = (self.known_windows, self.known_purchases)
+        return self.active if any(each is not None and not each.drop for each in clauses) else None
 
     @property
     def wanted(self) -> float | None:

@@ -145,11 +145,11 @@ def _failing(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
 
 def _against(records: Iterable[Record]) -> AgainstCount | None:
     """As of ``_failing``."""
-    told = [each for record in records if (each := record.get("epoch_against")) and each["people"]]
-    if not told:
+    counts = [each for record in records if (each := record.get("epoch_against")) and each["people"]]
+    if not counts:
         return None
-    below, people = (sum(each[name] for each in told) for name in ("below_k", "people"))
-    return AgainstCount(told[-1]["reader"], below, people, any(each["at_least"] for each in told))
+    below, people = (sum(each[name] for each in counts) for name in ("below_k", "people"))
+    return AgainstCount(counts[-1]["reader"], below, people, any(each["at_least"] for each in counts))
 
 
 def failing_lines(figures: LastingFigures | None, policy: Policy | None) -> tuple[str, ...]:
@@ -240,8 +240,8 @@ def _epoch_lines(
     ]
     if against is not None:
         wanted = None if policy is None or policy.against is None else policy.against.wanted
-        told = "" if wanted is None else f"; wanted {_percent(wanted)}"
-        lines.append(f"against, over the epoch: {against.words}{told}; measured, not promised")
+        limit = "" if wanted is None else f"; wanted {_percent(wanted)}"
+        lines.append(f"against, over the epoch: {against.words}{limit}; measured, not promised")
     return lines
 
 

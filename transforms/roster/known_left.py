@@ -65,10 +65,10 @@ class CohortLeft:
         seen = reduce(or_, [*new.windows, *new.purchases], self.seen)
         fresh = Items(*(more - own for own, more in zip(self.items, new, strict=True)))
         few, tried = _few(reader, self.few, fresh, every)
-        kept = [frozenset(people for people in own if people & ~few) for own in every]
-        over = [len(own) > MOST_SETS for own in kept]
-        kept = [before if full else own for full, before, own in zip(over, self.items, kept, strict=True)]
-        return CohortLeft(Items(*kept), seen, few, self.all_tried and tried and not any(over))
+        open_sets = [frozenset(people for people in own if people & ~few) for own in every]
+        over = [len(own) > MOST_SETS for own in open_sets]
+        items = [old if full else own for full, old, own in zip(over, self.items, open_sets, strict=True)]
+        return CohortLeft(Items(*items), seen, few, self.all_tried and tried and not any(over))
 
 
 def _few(reader: Known, few: int, fresh: Items, every: Items) -> tuple[int, bool]:
@@ -80,11 +80,11 @@ def _few(reader: Known, few: int, fresh: Items, every: Items) -> tuple[int, bool
     met = {(1, 0): set(fresh.windows) if reader.windows else set(), (0, 1): set(fresh.purchases)}
     if not reader.purchases:
         met.pop((0, 1))
-    for known in range(1, reader.windows + reader.purchases + 1):
+    for size in range(1, reader.windows + reader.purchases + 1):
         for own in met.values():
             few = reduce(or_, [people for people in own if people.bit_count() < reader.least], few)
         met = {reach: {people for people in own if people & ~few} for reach, own in met.items()}
-        if known == reader.windows + reader.purchases:
+        if size == reader.windows + reader.purchases:
             break
         steps = [
             (own, (a + da, b + db), sets)

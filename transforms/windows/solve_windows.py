@@ -409,7 +409,7 @@ class SolveWindows(beam.DoFn):
         self._nothing.closed(rows, result.rejected)
         self._gauges.finished(result.metrics, self._step.window_end(action))
         if self._job_start is not None:
-            self._wanted.told(key, result.metrics)
+            self._wanted.finished(key, result.metrics)
         stamp = Timestamp(micros=(action.at - 1) * 1000)
         metrics = {**result.metrics, "job_start": self._job_start or 0}
         outputs: list[Any] = []

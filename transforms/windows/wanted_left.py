@@ -31,7 +31,7 @@ class WantedLeft:
         self._counts: dict[bytes, tuple[int, int]] = {}
         self._said = MILLIONTHS + STEP
 
-    def told(self, key: bytes, record: Mapping[str, Any]) -> None:
+    def finished(self, key: bytes, record: Mapping[str, Any]) -> None:
         """Take in the metrics of a step of a partition. O(partitions)."""
         count = record.get("epoch_against")
         if not count or not count["people"]:

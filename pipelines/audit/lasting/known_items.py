@@ -103,7 +103,7 @@ def _judge_told(
     findings: Findings,
 ) -> None:
     """What the last release of each partition tells."""
-    told: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    by_family: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     last: dict[int, tuple[int, Mapping[str, Any]]] = {}
     for turn, number, head in zip(
         ground.turns.tolist(), ground.partition.tolist(), ground.heads, strict=True
@@ -113,8 +113,8 @@ def _judge_told(
             last[number] = turn, record
     whole = _went_out_at_once(ground)
     for number, family in zip(last, ground.family(np.array([*last], np.int64)).tolist(), strict=True):
-        told[family].append(last[number][1]["epoch_against"])
-    for family, each in told.items():
+        by_family[family].append(last[number][1]["epoch_against"])
+    for family, each in by_family.items():
         if any(one["at_least"] for one in each) or family not in counts:
             continue
         right = counts[family]

@@ -237,9 +237,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     ground = replace(ground, person=person)
     payloads, people_told = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
     followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
-    known = ground, payloads, evidence.known_fields
-    left_enough = judge_against(*known, findings, waiting=waiting)
-    counted = count_left(*known, evidence.metrics, findings, waiting=waiting)
+    bought = evidence.known_fields
+    left_enough = judge_against(ground, payloads, bought, findings, waiting=waiting)
+    counted = count_left(ground, payloads, bought, evidence.metrics, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(

@@ -232,8 +232,8 @@ def test_a_stream_says_once_that_fewer_are_left_than_wanted_and_again_where_it_i
     for key, below in ((b"a", 1), (b"b", 9), (b"b", 10), (b"b", 20), (b"b", 20)):
         told = {"reader": "3 windows with rows", "below_k": below, "people": 500, "at_least": False}
         for each in (alarm, plain):
-            each.told(key, {"epoch_against": told})
-        each.told(key, {"epoch_against": None})
+            each.finished(key, {"epoch_against": told})
+        each.finished(key, {"epoch_against": None})
         said.append(len(caplog.messages))
     assert said == [0, 0, 1, 2, 2]
     assert "wanted 99% of the people released left with k" in caplog.messages[0]
