@@ -211,6 +211,7 @@ LINES = {
         (45_060, "the audit cuts CSV into columns, held to its reading by rows"),
         (45_320, "a number a person: told by pages, worked out again by the audit"),
         (46_080, "renewals: laid down, told before and after, judged between two epochs"),
+        (46_380, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -246,6 +247,7 @@ LINES = {
         (20_100, "rules of values with cohorts that last: merged for a release, counted over the epoch"),
         (20_415, "renewals: cohorts that are kept, of blocks, or searched"),
         (20_460, "people of an intake that came to nothing stay together"),
+        (20_810, "whom measured clauses leave is counted over the epoch, and streams say so"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -290,6 +292,7 @@ LINES = {
         (9_075, "rules of values per release or per epoch"),
         (9_150, "renew: its keys and words"),
         (9_175, "absences that a reader knows are measured"),
+        (9_230, "how many people a measured clause should leave with k"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -347,6 +350,7 @@ CODE = [
     (65_980, "rules of values with cohorts that last"),
     (66_790, "renewals, with their audit"),
     (66_890, "absences are measured; people of an intake that came to nothing stay together"),
+    (67_390, "measured clauses are counted over an epoch, with their audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
