@@ -17,11 +17,11 @@ from kanonflow.schemas.readers import KnownPurchases, KnownWindows, Reader
 from kanonflow.transforms.columns.sort_keys import dense_ranks
 from kanonflow.transforms.release.candidates_left import purchase_keys
 from kanonflow.transforms.roster.items_out import Known
-from kanonflow.transforms.roster.known_left import Items, KnownLeft
+from kanonflow.transforms.roster.known_left import CohortLeft, Items
 
 Numbers = NDArray[np.int64]
-MOST_PEOPLE = 20_000
-"""Of a partition with more only windows and rows one by one are tried."""
+MOST_PEOPLE, MOST_TRIED = 5_000, 500_000
+"""Of a partition with more people only windows and rows one by one are tried; of others so many sets of windows."""
 _WITHOUT_CLAUSE = (1, 3)
 
 
@@ -38,7 +38,7 @@ class NoSize(NamedTuple):
 def no_size_helps(feed: Feed, bound: BoundPolicy) -> tuple[NoSize, ...]:
     """For the reader of ``against``, and where the policy has none, for who knows one window, and three.
 
-    Time: near linear in the rows, and of each partition what ``KnownLeft`` tries.
+    Time: near linear in the rows, and of each partition what ``CohortLeft`` tries.
     """
     against = bound.policy.against
     if against is None or (against.known_windows is None and against.known_purchases is None):
@@ -87,7 +87,7 @@ def _together(feed: Feed, partition: int, reader: Known) -> tuple[Numbers, bool]
         here = np.zeros(members.size, dtype=np.bool_)
         here[who[windows == window]] = True
         sets.add(int.from_bytes(np.packbits(here, bitorder="little").tobytes(), "little"))
-    left = KnownLeft(reader).followed_by({0: Items(frozenset(sets))})
-    data = left.cohorts[0].few.to_bytes((members.size + 7) // 8, "little")
+    left = CohortLeft().followed_by(Items(frozenset(sets)), reader, MOST_TRIED)
+    data = left.few.to_bytes((members.size + 7) // 8, "little")
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[: members.size]
-    return members[bits != 0], not left.count.at_least
+    return members[bits != 0], left.all_tried

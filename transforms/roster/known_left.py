@@ -59,19 +59,22 @@ class CohortLeft:
     few: int = 0
     all_tried: bool = True
 
-    def followed_by(self, new: Items, reader: Known) -> CohortLeft:
-        """With what goes out. Time: that of new sets with all there are, of up to all windows and purchases known."""
+    def followed_by(self, new: Items, reader: Known, most: int | None = None) -> CohortLeft:
+        """With what goes out. most: intersections at most; None: ``MOST_TRIED``.
+
+        Time: that of new sets with all there are, of up to all windows and purchases known.
+        """
         every = Items(*(own | more for own, more in zip(self.items, new, strict=True)))
         seen = reduce(or_, [*new.windows, *new.purchases], self.seen)
         fresh = Items(*(more - own for own, more in zip(self.items, new, strict=True)))
-        few, tried = _few(reader, self.few, fresh, every)
+        few, tried = _few(reader, self.few, fresh, every, MOST_TRIED if most is None else most)
         open_sets = [frozenset(people for people in own if people & ~few) for own in every]
         over = [len(own) > MOST_SETS for own in open_sets]
         items = [old if full else own for full, old, own in zip(over, self.items, open_sets, strict=True)]
         return CohortLeft(Items(*items), seen, few, self.all_tried and tried and not any(over))
 
 
-def _few(reader: Known, few: int, fresh: Items, every: Items) -> tuple[int, bool]:
+def _few(reader: Known, few: int, fresh: Items, every: Items, most: int) -> tuple[int, bool]:
     """Who is left with too few once these are out too, and whether all that can be known was tried.
 
     By how much is known: what a bound leaves out are all sets of so many items. Of people who are left with too few
@@ -92,7 +95,7 @@ def _few(reader: Known, few: int, fresh: Items, every: Items) -> tuple[int, bool
             for da, db, sets in ((1, 0, every.windows), (0, 1, every.purchases))
             if a + da <= reader.windows and b + db <= reader.purchases
         ]
-        if sum(len(own) * len(sets) for own, _, sets in steps) > MOST_TRIED:
+        if sum(len(own) * len(sets) for own, _, sets in steps) > most:
             return few, False
         further: dict[tuple[int, int], set[int]] = defaultdict(set)
         for own, reach, sets in steps:
