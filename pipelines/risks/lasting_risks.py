@@ -203,13 +203,7 @@ class LastingRisks:
         head = ("cohort_size", "loss", "in windows", "one match", f"{PLANTS} planted", "1 year", "3 years")
         table = [head, *(_size_line(each) for each in self.sizes)]
         yield from aligned(table)
-        for each in self.no_size:
-            least = "at least " if each.at_least else ""
-            yield (
-                f"- whom no cohort_size helps against {each.reader.name}: {least}{each.people:,} people"
-                f"{_share(each.people, self.people)}, with {_percent(each.rows / max(self.rows, 1))} of the rows; fewer"
-                f" than {self.policy.k + each.reader.known_people} people of their whole partition share that with them"
-            )
+        yield from (f"- {each.words}" for each in self.no_size)
 
     def _of_readers(self) -> Iterator[str]:
         if not self.readers:

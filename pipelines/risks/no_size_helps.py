@@ -27,12 +27,25 @@ _WITHOUT_CLAUSE = (1, 3)
 
 class NoSize(NamedTuple):
     """people, rows: of whom there is something to know that leaves fewer than k in cohorts of any size, and their rows.
-    at_least: not all was tried."""
+    at_least: not all was tried. least: of how many people each item must be. of_people, of_rows: of the feed."""
 
     reader: Reader
     people: int
     rows: int
     at_least: bool
+    least: int
+    of_people: int
+    of_rows: int
+
+    @property
+    def words(self) -> str:
+        """In a line."""
+        least = "at least " if self.at_least else ""
+        return (
+            f"whom no cohort_size helps against {self.reader.name}: {least}{self.people:,} of {self.of_people:,} people"
+            f" ({self.people / max(self.of_people, 1):.1%}), with {self.rows / max(self.of_rows, 1):.1%} of the rows;"
+            f" fewer than {self.least} people of their whole partition share that with them"
+        )
 
 
 def no_size_helps(feed: Feed, bound: BoundPolicy) -> tuple[NoSize, ...]:
@@ -59,7 +72,8 @@ def _of(reader: Reader, feed: Feed, least: int) -> NoSize:
     if purchases is not None:
         few |= _alone(_bought(feed, place, purchases), feed.member, least, few.size)
         at_least |= purchases.count > 1 or windows > 0
-    return NoSize(reader, int(few.sum()), int(few[feed.member].sum()), at_least)
+    lost = int(few.sum()), int(few[feed.member].sum())
+    return NoSize(reader, *lost, at_least, least, few.size, feed.member.size)
 
 
 def _alone(item: Numbers, member: Numbers, least: int, members: int) -> NDArray[np.bool_]:

@@ -45,7 +45,8 @@ def test_whom_no_size_helps_is_counted_among_all_of_the_partition(seed: int) -> 
     feed, bound = toy(rows)
     k = bound.policy.k
     for each, windows in zip(no_size_helps(feed, bound), (1, 3), strict=True):
-        assert each[1:] == (*slowly(rows, windows, k), False)
+        assert each[1:5] == (*slowly(rows, windows, k), False, k)
+        assert each[5:] == (len({who for who, *_ in rows}), len(rows))
     clause = {"known_people": 4, "known_windows": {"count": 2}, "known_purchases": {"of": ["value"]}}
     more = {"columns": {"value": [7] * len(rows)}, "payload": ["value"], "cohort_size": 6}
     feed, bound = toy(rows, against=clause, **more)
@@ -53,7 +54,8 @@ def test_whom_no_size_helps_is_counted_among_all_of_the_partition(seed: int) -> 
     assert against is not None
     (each,) = no_size_helps(feed, bound)
     # All rows have the same value, so who knows one knows its window.
-    assert each == (against.active, *slowly(rows, 2, k + 4), True)
+    assert each[:5] == (against.active, *slowly(rows, 2, k + 4), True, k + 4)
+    assert f"at least {each.people} of {each.of_people} people" in each.words
     assert each.people > 0
 
 
@@ -63,5 +65,5 @@ def test_of_large_partitions_windows_are_tried_one_by_one(monkeypatch: pytest.Mo
     feed, bound = toy(rows)
     monkeypatch.setattr(module, "MOST_PEOPLE", 5)
     one, three = no_size_helps(feed, bound)
-    assert three[1:] == (*slowly(rows, 1, bound.policy.k), True)
+    assert three[1:4] == (*slowly(rows, 1, bound.policy.k), True)
     assert not one.at_least
