@@ -211,7 +211,7 @@ LINES = {
         (45_060, "the audit cuts CSV into columns, held to its reading by rows"),
         (45_320, "a number a person: told by pages, worked out again by the audit"),
         (46_080, "renewals: laid down, told before and after, judged between two epochs"),
-        (46_380, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
+        (46_395, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -350,7 +350,7 @@ CODE = [
     (65_980, "rules of values with cohorts that last"),
     (66_790, "renewals, with their audit"),
     (66_890, "absences are measured; people of an intake that came to nothing stay together"),
-    (67_390, "measured clauses are counted over an epoch, with their audit"),
+    (67_400, "measured clauses are counted over an epoch, with their audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -71,6 +71,7 @@ class Solved:
             "left_out": self.left_out,
             "played": list(self.played),
             "tried": [each.to_json() for each in self.tried],
+            "helpless": list(self.helpless),
             "refused": [asdict(each) | {"group": str(each.group)} for each in self.refused],
         }
 
