@@ -12,7 +12,7 @@ All that is said together is one reader, who knows all of it. What drops, drops 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kanonflow.schemas.readers import KnownPurchases, KnownWindows, Reader, RoundedField
 
@@ -25,11 +25,13 @@ MOST_KNOWN = 4
 @dataclass(frozen=True)
 class KnownItems:
     """count: windows or purchases that are known. of: of purchases, which published fields. drop: whether rows go out
-    only if enough people are left."""
+    only if enough people are left. wanted: without drop, share of the people who should be left with k over the epoch,
+    below which a run has failed; None: it is told, and nothing else."""
 
     count: int = 1
     of: tuple[str, ...] = ()
     drop: bool = False
+    wanted: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Against:
         return self.known_purchases.of if self.known_purchases is not None and self.purchases else ()
 
     @property
+    def bought(self) -> tuple[str, ...]:
+        """The fields of known purchases, dropped for or not."""
+        return () if self.known_purchases is None else self.known_purchases.of
+
+    @property
     def drops(self) -> bool:
         """Whether rows are dropped at all."""
         return self.windows + self.purchases > 0
@@ -81,6 +88,24 @@ class Against:
             return None
         counts = (0 if each is None else each.count for each in (self.known_windows, self.known_absences))
         return Reader(KnownWindows(*counts), _purchases(self.known_purchases), self.known_people)
+
+    @property
+    def active(self) -> Reader:
+        """The reader of all clauses, dropped for or not, but for absences: of what a person does."""
+        count = 0 if self.known_windows is None else self.known_windows.count
+        return Reader(KnownWindows(count), _purchases(self.known_purchases), self.known_people)
+
+    @property
+    def counted(self) -> Reader | None:
+        """The measured reader as he is counted over an epoch; None: there is none. Absences are not counted so."""
+        clauses = (self.known_windows, self.known_purchases)
+        return self.active if any(each is not None and not each.drop for each in clauses) else None
+
+    @property
+    def wanted(self) -> float | None:
+        """Share of the people who should be left with k to the reader who is counted; None: nobody said."""
+        said = (each.wanted for each in (self.known_windows, self.known_purchases) if each is not None)
+        return max((share for share in said if share is not None), default=None)
 
     def left(self, k: int) -> int:
         """How many bundles must fit what he knows, so that k are left once he takes away those of known people."""
@@ -107,6 +132,11 @@ class Against:
             lines.append(
                 f"against, measured only: who also knows {self.measured.name}. Nothing is done for it; the metrics"
                 " (activity_candidates, purchase_candidates) and policy check --input say how many people are left."
+            )
+        if self.counted is not None and self.wanted is not None:
+            lines[-1] += (
+                f" Wanted: {self.wanted:.4g} of the people are left with {k} or more to who knows any"
+                f" {self.counted.name}, counted over the epoch (epoch_against)."
             )
         return tuple(lines)
 
@@ -147,8 +177,18 @@ def rules_of_against(
         yield "against.max_dropped: nothing is dropped; give a clause drop: true, or leave it out"
     if against.known_windows is not None and against.known_windows.of:
         yield "against.known_windows.of: belongs to known_purchases; leave it out"
-    if against.known_absences is not None and (against.known_absences.of or against.known_absences.drop):
-        yield "against.known_absences: takes a count alone, for no row that is dropped hides that there is none"
+    for key in ("known_windows", "known_purchases"):
+        items = getattr(against, key)
+        if items is not None and items.drop and items.wanted is not None:
+            yield (
+                f"against.{key}.wanted: belongs to a clause that is measured, and with drop everybody is left with k;"
+                " leave one of the two out"
+            )
+    if against.known_absences is not None and replace(against.known_absences, count=1) != KnownItems():
+        yield (
+            "against.known_absences: takes a count alone (no of, drop or wanted), for no row that is dropped hides that"
+            " there is none, and what it leaves is measured by policy check --input"
+        )
     if against.known_purchases is not None:
         named = against.known_purchases.of
         if not named:

@@ -460,11 +460,25 @@ _OF = Key(
     default_told="has to be there",
     written=Written.CHANGED,
 )
+_WANTED = Key(
+    "wanted",
+    Number("a share of people, from 0 to 1", least=0, most=1),
+    "Without drop, share of the people released who should be left with k over the epoch, below which a run ends with"
+    " exit code 3.",
+    "wanted",
+    default_told="it is told, and ends no run",
+)
 _KNOWN_WINDOWS = (
     Key("count", Whole(1), "In how many windows the person is known to have rows.", "count", 1),
     _DROP,
+    _WANTED,
 )
-_KNOWN_PURCHASES = (Key("count", Whole(1), "How many rows of the person are known.", "count", 1), _OF, _DROP)
+_KNOWN_PURCHASES = (
+    Key("count", Whole(1), "How many rows of the person are known.", "count", 1),
+    _OF,
+    _DROP,
+    _WANTED,
+)
 _KNOWN_ABSENCES = (Key("count", Whole(1), "How many windows in a row without rows are known.", "count", 1),)
 AGAINST = (
     Key(
@@ -493,7 +507,8 @@ AGAINST = (
     Key(
         "known_absences",
         Group(_KNOWN_ABSENCES, KnownItems),
-        "Windows in a row, between two with rows, in which the person has none: a holiday. Measured.",
+        "Windows in a row, between two with rows, in which the person has none: a holiday. Measured by dry runs alone;"
+        " it takes no wanted.",
         "known_absences",
         default_told="none",
     ),

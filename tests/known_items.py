@@ -19,18 +19,18 @@ from tests.swapped_feeds import Course
 class Bundle:
     """What can be seen of a person's rows that are out: windows, and how often each window and payload."""
 
-    windows: set[int] = field(default_factory=set)
+    windows: set[Any] = field(default_factory=set)
     purchases: Counter[Hashable] = field(default_factory=Counter)
 
-    def shows(self, windows: tuple[int, ...], purchases: Counter[Hashable]) -> bool:
+    def shows(self, windows: tuple[Any, ...], purchases: Counter[Hashable]) -> bool:
         """Whether it fits what is known."""
         return self.windows.issuperset(windows) and all(
             self.purchases[each] >= count for each, count in purchases.items()
         )
 
 
-def bundles_of(course: Course) -> list[list[Bundle]]:
-    """Of each cohort, the bundles of its people."""
+def bundles_of(course: Course, *, by_release: bool = False) -> list[list[Bundle]]:
+    """Of each cohort, the bundles of its people. by_release: it is known too with which release rows came."""
     number = {row.tag: place for place, row in enumerate(course.feed.rows)}
     bundles: dict[int, Bundle] = defaultdict(Bundle)
     for _, _, result in course.results:
@@ -39,8 +39,9 @@ def bundles_of(course: Course) -> list[list[Bundle]]:
         for released in from_ipc(result.release.ipc).to_pylist():
             row = course.feed.rows[number[released["tag"]]]
             own = bundles[int(course.feed.owners[number[released["tag"]]])]
-            own.windows.add(row.hour)
-            own.purchases[row.hour, released["amount"]] += 1
+            window = (row.hour, result.release.release_id) if by_release else row.hour
+            own.windows.add(window)
+            own.purchases[window, released["amount"]] += 1
     return [[bundles[person] for person in cohort] for cohort in course.generations()]
 
 
@@ -59,9 +60,23 @@ def least_of(cohorts: list[list[Bundle]], windows: int, purchases: int) -> int:
     return left
 
 
+def people_below(course: Course, windows: int, purchases: int, least: int) -> tuple[int, int]:
+    """Of how many people there is something to know that leaves fewer than ``least``, and how many have rows out."""
+    below = people = 0
+    for cohort in bundles_of(course, by_release=True):
+        for bundle in cohort:
+            left = [
+                sum(other.shows(*known) for other in cohort)
+                for known in _all_known(bundle, windows, purchases)
+            ]
+            below += any(count < least for count in left)
+            people += bool(left)
+    return below, people
+
+
 def _all_known(
     bundle: Bundle, windows: int, purchases: int
-) -> Iterator[tuple[tuple[int, ...], Counter[Any]]]:
+) -> Iterator[tuple[tuple[Any, ...], Counter[Any]]]:
     """As much as there is to know of it, up to so many windows and rows: who knows less has no fewer left."""
     rows = sorted(bundle.purchases.elements(), key=repr)
     for some in itertools.combinations(sorted(bundle.windows), min(windows, len(bundle.windows))):

@@ -212,6 +212,7 @@ LINES = {
         (45_320, "a number a person: told by pages, worked out again by the audit"),
         (46_080, "renewals: laid down, told before and after, judged between two epochs"),
         (46_250, "ids of groups are audited"),
+        (46_570, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -248,6 +249,7 @@ LINES = {
         (20_415, "renewals: cohorts that are kept, of blocks, or searched"),
         (20_460, "people of an intake that came to nothing stay together"),
         (20_540, "ids of groups"),
+        (20_890, "whom measured clauses leave is counted over the epoch, and streams say so"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -293,6 +295,7 @@ LINES = {
         (9_150, "renew: its keys and words"),
         (9_175, "absences that a reader knows are measured"),
         (9_310, "publish_group: its rules and words"),
+        (9_365, "how many people a measured clause should leave with k"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -351,6 +354,7 @@ CODE = [
     (66_790, "renewals, with their audit"),
     (66_890, "absences are measured; people of an intake that came to nothing stay together"),
     (67_170, "groups that can be followed, with their audit"),
+    (67_690, "measured clauses are counted over an epoch, with their audit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

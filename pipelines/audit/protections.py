@@ -324,7 +324,7 @@ class Lasting(Rows):
                 digests,
                 every[:, who],
                 evidence.columns(every, [column.name for column in bound.payload]),
-                evidence.columns(every, [] if against is None else list(against.of)),
+                evidence.columns(every, [] if against is None else list(against.bought)),
                 evidence.stays,
                 sharded.partition_of,
                 read_to_the_end(folder),
@@ -361,6 +361,8 @@ class Lasting(Rows):
                 left_to=None if against is None or not told.left_enough else against.guaranteed.name,
                 members_told=told.members,
                 ids_told=told.ids,
+                left_below=None if told.counted is None else told.counted.below,
+                left_counted=None if told.counted is None else told.counted.people,
             )
         return figures, told.ground
 

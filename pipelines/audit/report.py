@@ -33,7 +33,8 @@ class AuditFigures:
     released; followed: groups, of ``classes``, of which only one set of whole cohorts can have the rows; rows_followed:
     rows in these; people_followed: people all of whose rows are; None: the secret was not given.
     counted_loosely: releases whose people are known only between two bounds. left_to: the reader of ``against`` to whom
-    rows that are out leave enough people, where that was judged.
+    rows that are out leave enough people, where that was judged. left_below: people with rows out (left_counted) left
+    with fewer than k to its reader who is measured, by whose the rows are; of a run that goes on at least so many.
     members_told: people whose member numbers (publish_member) were worked out again; ids_told: ids of groups
     (publish_group).
     place: of the run in its chain, 0 for the one that began its epoch; runs: of a chain, that were audited as one;
@@ -80,6 +81,8 @@ class AuditFigures:
     people_followed: int | None = _figure("people all of whose rows are", None)
     counted_loosely: int | None = _figure("releases of n to m people", None)
     left_to: str | None = _figure("people left to who also knows", None)
+    left_below: int | None = _figure("people left with fewer than k to who is measured", None)
+    left_counted: int | None = _figure("of people with rows out", None)
     members_told: int | None = _figure("people told by their number", None)
     ids_told: int | None = _figure("groups told by their id", None)
     shards: int | None = _figure("shards of the plan", None)

@@ -110,7 +110,7 @@ def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:
         if group is Group.PROTECTION:
             blocks.append(Items(tuple(f"{each.variant.name}: {each.variant.promise}." for each in tried)))
         if group is Group.AGAINST:
-            blocks.append(Paragraph(_DROPPED))
+            blocks += [Paragraph(_DROPPED), Items(solved.helpless)]
         if group is Group.WITHOUT:
             tried = (next(each for each in grid if not each.variant.change), *tried)
         names = [_short(each) for each in tried]

@@ -14,6 +14,7 @@ from kanonflow.pipelines.dry_run.side_by_side import side_by_side
 from kanonflow.pipelines.dry_run.stretch import Budget
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS
 from kanonflow.pipelines.explain.variants import Group, Refused, Variant, variants
+from kanonflow.pipelines.risks.no_size_helps import no_size_helps
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.value_units import to_units
@@ -48,7 +49,8 @@ class Tried(NamedTuple):
 class Solved:
     """tried: every variant; the policy itself, with change {}, among them, of each group. refused: variants that are no
     policies. played: what of the feed, in words, by length of a window. rows, left_out: rows of the feed that was
-    looked at, and those after the time at which ``MOST_PEOPLE`` had come."""
+    looked at, and those after the time at which ``MOST_PEOPLE`` had come. helpless: whom no size of cohorts helps, in
+    words; (): nobody lasts in cohorts."""
 
     own: Measures
     tried: tuple[Tried, ...]
@@ -56,6 +58,7 @@ class Solved:
     played: tuple[str, ...]
     rows: int
     left_out: int
+    helpless: tuple[str, ...] = ()
 
     def of(self, group: Group) -> tuple[Tried, ...]:
         """The variants of a group, in their order."""
@@ -68,6 +71,7 @@ class Solved:
             "left_out": self.left_out,
             "played": list(self.played),
             "tried": [each.to_json() for each in self.tried],
+            "helpless": list(self.helpless),
             "refused": [asdict(each) | {"group": str(each.group)} for each in self.refused],
         }
 
@@ -106,6 +110,7 @@ def solve_variants(
     by_change = dict(zip(different, played, strict=True))
     tried = tuple(Tried(each, by_change[repr(sorted(each.change.items()))].measures) for each in asked)
     stretches = sorted({each.length or 0: each.told for each in reversed(played)}.items())
+    against = any(each.group is Group.AGAINST for each in asked)
     return Solved(
         by_change[repr([])].measures,
         tried,
@@ -113,6 +118,7 @@ def solve_variants(
         tuple(told for _, told in stretches),
         feed.rows.num_rows,
         rows.num_rows - feed.rows.num_rows,
+        tuple(each.words for each in no_size_helps(feed, bound)) if against else (),
     )
 
 

@@ -14,6 +14,7 @@ from kanonflow.pipelines.report.steps import Record, Step, in_order, steps, stil
 from kanonflow.pipelines.report.told_promise import AGAIN, DIVIDED, no_promise, told_promise, who_links
 from kanonflow.pipelines.report.told_verdict import status, verdict_table
 from kanonflow.pipelines.report.utility import utility_figures
+from kanonflow.pipelines.terminal.lasting_lines import told_of_the_epoch
 from kanonflow.pipelines.terminal.summary import mean_of
 from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, quantity, rows_of, share
 from kanonflow.transforms.roster.first_partitions import divided_words
@@ -73,6 +74,8 @@ def _risk(facts: RunFacts, feed: Sequence[Step]) -> Iterator[Block]:
     if facts.divided:
         yield Paragraph(f"{divided_words(facts.divided)}. {DIVIDED} Figures over releases do not know of it.")
     yield from risk_figures(facts.released, feed)
+    if lines := told_of_the_epoch(facts.metrics):
+        yield Items(tuple(lines))
 
 
 def _ledger(facts: RunFacts) -> Table:

@@ -49,6 +49,7 @@ from kanonflow.pipelines.risks.feed_people import (
     window_people,
     with_equals,
 )
+from kanonflow.pipelines.risks.no_size_helps import NoSize, no_size_helps
 from kanonflow.pipelines.risks.payload_in_time import PayloadInTime, payload_in_time
 from kanonflow.pipelines.terminal.lasting_lines import small_intakes, usual_intake
 from kanonflow.pipelines.terminal.table import aligned
@@ -92,7 +93,8 @@ class Bundled(NamedTuple):
 class LastingRisks:
     """All figures of a feed. rows, left_out: read, and not. members: whose cohorts were founded.
 
-    intakes: people of each intake under the policy. never: members who would not be in by the feed's end.
+    intakes: people of each intake under the policy. never: members who would not be in by the feed's end. no_size: whom
+    cohorts of no size help.
     """
 
     policy: Policy
@@ -112,6 +114,7 @@ class LastingRisks:
     bundles: tuple[Bundled, ...]
     in_time: tuple[PayloadInTime, ...]
     parts: WindowPartsPeople | None = None
+    no_size: tuple[NoSize, ...] = ()
 
     def render(self) -> str:
         """The figures as text."""
@@ -200,6 +203,7 @@ class LastingRisks:
         head = ("cohort_size", "loss", "in windows", "one match", f"{PLANTS} planted", "1 year", "3 years")
         table = [head, *(_size_line(each) for each in self.sizes)]
         yield from aligned(table)
+        yield from (f"- {each.words}" for each in self.no_size)
 
     def _of_readers(self) -> Iterator[str]:
         if not self.readers:
@@ -358,6 +362,7 @@ def lasting_risks(read: FeedRows, bound: BoundPolicy, expected: pa.Table | None 
         bundles.result(),
         payload_in_time(feed, bound),
         parts_people(feed, bound) if policy.split_by else None,
+        no_size_helps(feed, bound),
     )
 
 

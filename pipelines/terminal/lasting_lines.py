@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,8 +14,34 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.roster.first_partitions import divided_words
 
 Record = Mapping[str, Any]
+_SLACK = 1e-9
+"""Of a share that was written: 1 - .99 is no number of binary digits."""
 SMALL_INTAKE = 10
 """Times cohort_size: of fewer people at once few are alike."""
+
+
+class AgainstCount(NamedTuple):
+    """Over the epoch so far. below: people left with fewer than k, of ``people`` with rows out. at_least: there may be
+    more."""
+
+    reader: str
+    below: int
+    people: int
+    at_least: bool
+
+    def misses(self, wanted: float) -> bool:
+        """Whether fewer than that share are left with k."""
+        return self.below > (1.0 - wanted) * self.people + _SLACK
+
+    @property
+    def words(self) -> str:
+        """98.6% of 1,000 people released are left with k: never rounded up to a share that was missed."""
+        share = math.floor(1000 * (self.people - self.below) / self.people) / 10
+        most = "at most " if self.at_least else ""
+        return (
+            f"{most}{share:.1f}% of {self.people:,} people released are left with k or more by who knows any"
+            f" {self.reader}"
+        )
 
 
 class LastingFigures(NamedTuple):
@@ -27,6 +54,7 @@ class LastingFigures(NamedTuple):
     outdated: by field, share of released rows outside of their frozen box in the release where it is largest.
     mended: loss of the groups before they were merged further for such rules, and after, by rows; None: all met them.
     failing: by rule for sensitive values, people in cohorts whose rows that are out do not meet it, and all released.
+    against: of the reader of ``against`` who is measured; None: there is none, or nothing is out.
     """
 
     known: int
@@ -41,6 +69,7 @@ class LastingFigures(NamedTuple):
     outdated: Mapping[str, float]
     mended: tuple[float, float] | None
     failing: Mapping[str, tuple[int, int]]
+    against: AgainstCount | None = None
 
 
 def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) -> LastingFigures | None:
@@ -88,6 +117,7 @@ def lasting_figures(records: Iterable[Record], waiting_ms: int | None = None) ->
         outdated,
         _mended(released),
         _failing(last.values()),
+        _against(last.values()),
     )
 
 
@@ -113,11 +143,28 @@ def _failing(records: Iterable[Record]) -> dict[str, tuple[int, int]]:
     return sums
 
 
+def _against(records: Iterable[Record]) -> AgainstCount | None:
+    """As of ``_failing``."""
+    counts = [each for record in records if (each := record.get("epoch_against")) and each["people"]]
+    if not counts:
+        return None
+    below, people = (sum(each[name] for each in counts) for name in ("below_k", "people"))
+    return AgainstCount(counts[-1]["reader"], below, people, any(each["at_least"] for each in counts))
+
+
 def failing_lines(figures: LastingFigures | None, policy: Policy | None) -> tuple[str, ...]:
-    """Why a run is a failure whose cohorts show too few values over the epoch (``max_failing``); none of others."""
+    """Why a run is a failure whose cohorts show too few values over the epoch (``max_failing``), or that leaves too few
+    people with k to a reader who is measured (``wanted``); none of others."""
     if figures is None or policy is None:
         return ()
     lines = []
+    wanted = None if policy.against is None else policy.against.wanted
+    if wanted is not None and figures.against is not None and figures.against.misses(wanted):
+        lines.append(
+            f"against: wanted {_percent(wanted)}, and {figures.against.words}. What was released stays. Larger cohorts"
+            " (cohort_size), longer windows or a coarser payload leave more; drop: true promises it; or ask for less in"
+            " against"
+        )
     for field in policy.counted:
         for rule in field.rules:
             people, counted = figures.failing.get(f"{field.name}.{rule.name}", (0, 0))
@@ -133,7 +180,7 @@ def failing_lines(figures: LastingFigures | None, policy: Policy | None) -> tupl
 
 def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided: int = 0) -> tuple[str, ...]:
     """Some lines: the cohorts, who is in several partitions, groups, small intakes, who waits for what, what rules
-    for values cost, whom they leave over the epoch, what is outdated.
+    for values cost, whom they and ``against`` leave over the epoch, what is outdated.
 
     divided: people with rows in more than one partition. Where there are any, no candidates over the epoch are told:
     each partition counts its own cohort of theirs only.
@@ -164,11 +211,7 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
             "rules for sensitive values: groups were merged further for them in some releases, and lose"
             f" {figures.mended[1]:.4f} in place of {figures.mended[0]:.4f}"
         )
-    lines += [
-        f"values over the epoch: {people:,} of {counted:,} people released ({people / counted:.1%}) are in cohorts that"
-        f" do not meet {rule}; measured, not promised"
-        for rule, (people, counted) in figures.failing.items()
-    ]
+    lines += _epoch_lines(figures.failing, figures.against, policy)
     if policy is not None and policy.max_outdated is not None:
         above = {name: share for name, share in figures.outdated.items() if share > policy.max_outdated}
         if above:
@@ -178,6 +221,32 @@ def lasting_lines(figures: LastingFigures, policy: Policy | None = None, divided
                 f" (max_outdated): {named}; new values are due (people:, --continue, --renew)"
             )
     return tuple(lines)
+
+
+def told_of_the_epoch(records: Iterable[Record]) -> list[str]:
+    """What metrics tell of the epoch so far that is measured and promised to nobody: a line each."""
+    last = {each["partition"]: each for each in sorted(records, key=turn)}.values()
+    return _epoch_lines(_failing(last), _against(last))
+
+
+def _epoch_lines(
+    failing: Mapping[str, tuple[int, int]], against: AgainstCount | None, policy: Policy | None = None
+) -> list[str]:
+    """policy: says what was wanted; None: that is left out."""
+    lines = [
+        f"values over the epoch: {people:,} of {counted:,} people released ({people / counted:.1%}) are in cohorts that"
+        f" do not meet {rule}; measured, not promised"
+        for rule, (people, counted) in failing.items()
+    ]
+    if against is not None:
+        wanted = None if policy is None or policy.against is None else policy.against.wanted
+        limit = "" if wanted is None else f"; wanted {_percent(wanted)}"
+        lines.append(f"against, over the epoch: {against.words}{limit}; measured, not promised")
+    return lines
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"
 
 
 def usual_intake(intakes: Sequence[int]) -> int:

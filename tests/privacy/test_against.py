@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from kanonflow.transforms.protections.known_otherwise import GoesOut, going_out
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import own_ends
 from kanonflow.transforms.release.stages import Before
-from tests.known_items import least_left
+from tests.known_items import least_left, people_below
 from tests.privacy.test_swap import (
     OF_CELLS,
     disturbed_and_exchanged_shows_the_same,
@@ -28,7 +29,17 @@ from tests.privacy.test_swap import (
     pair_of_a_generation,
     shuffled_generations,
 )
-from tests.swapped_feeds import Course, TrailFeed, facts, generated_feed, rows_in, run, run_chain, split_feed
+from tests.swapped_feeds import (
+    Course,
+    TrailFeed,
+    facts,
+    generated_feed,
+    groups_of,
+    rows_in,
+    run,
+    run_chain,
+    split_feed,
+)
 
 CLAUSES: list[dict[str, Any]] = [
     {"known_windows": {"count": 1, "drop": True}},
@@ -50,6 +61,81 @@ def feed_of(seed: int, clause: dict[str, Any], make: Any = generated_feed) -> Tr
     plain = to_mapping(feed.policy)
     plain["fields"]["amount"] |= rounded
     return TrailFeed(parse_policy(plain, "test", "test"), feed.people, feed.rows, feed.owners)
+
+
+MEASURED: list[dict[str, Any]] = [
+    {"known_windows": {"count": 3}},
+    {"known_windows": {"count": 1, "drop": True}, "known_purchases": {"count": 2, "of": ["amount"]}},
+    {
+        "known_people": 1,
+        "known_windows": {"count": 2},
+        "known_purchases": {"count": 1, "of": ["amount"], "wanted": 0.9},
+    },
+]
+
+
+def last_told(course: Course) -> dict[bytes, Any]:
+    """What the last step of each partition tells of the epoch."""
+    return {key: result.metrics["epoch_against"] for key, _, result in course.results}
+
+
+def told_at_the_end(course: Course, clause: dict[str, Any]) -> int:
+    """Compare what is told in the end with all that could be known of everybody; how many are left with too few."""
+    last = last_told(course)
+    known = (clause.get(name, {}).get("count", 0) for name in ("known_windows", "known_purchases"))
+    found = people_below(course, *known, 2 + clause.get("known_people", 0))
+    assert found == tuple(sum(told[name] for told in last.values()) for name in ("below_k", "people"))
+    assert not any(told["at_least"] for told in last.values())
+    return found[0]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", range(len(MEASURED)))
+def test_whom_a_measured_clause_leaves_is_counted_and_nothing_is_done(number: int) -> None:
+    """By all that could be known of everybody; of parts of windows, and of runs that carry over, as of one run."""
+    clause, below = MEASURED[number], 0
+    dropped = {name: items for name, items in clause.items() if name == "known_people" or "drop" in items}
+    for seed in range(1, 3):
+        feed = feed_of(seed, clause)
+        course = run(feed)
+        below += told_at_the_end(course, clause)
+        below += told_at_the_end(run_chain(feed, (2, 4), (True, True)), clause)
+    told_at_the_end(run(feed_of(seed, clause, split_feed)), clause)
+    plain = run(replace(feed, policy=replace(feed.policy, against=against_of(dropped))))
+    released = [[groups_of(each.release) for *_, each in whole.results] for whole in (course, plain)]
+    assert released[0] == released[1]
+    assert not any(each.metrics["epoch_against"] for *_, each in plain.results)
+    assert below > 5
+
+
+def against_of(clause: dict[str, Any]) -> Any:
+    """As a policy holds it."""
+    return feed_of(0, clause).policy.against if clause else None
+
+
+def test_a_count_that_an_epoch_did_not_begin_with_says_that_there_may_be_more() -> None:
+    """A clause that comes later, or a state that was lost: it begins anew, and is not refused."""
+    feed = feed_of(3, MEASURED[0])
+    plain, whole = replace(feed.policy, against=None), last_told(run(feed))
+    assert not any(told["at_least"] for told in whole.values())
+    for course in (
+        run_chain(feed, (3,), (True,), policies=(plain, feed.policy)),
+        run_chain(feed, (3,), (False,), frozenset({"state"})),
+    ):
+        begun = {key for key, step, each in course.results if step < 3 and each.release is not None}
+        assert begun
+        for key, told in last_told(course).items():
+            assert told["at_least"] == (key in begun)
+        assert sum(told["people"] for told in last_told(course).values()) > 0
+
+
+@pytest.mark.thorough
+def test_exchanging_trails_changes_no_count() -> None:
+    """(S), with what is told of the epoch, in parts of windows too."""
+    for seed, clause in enumerate(MEASURED, 20):
+        course = run(feed_of(seed, clause))
+        assert disturbed_and_exchanged_shows_the_same(course, shuffled_generations, seed), f"feed {seed}"
+    assert exchanged_shows_the_same(feed_of(30, MEASURED[2], split_feed), pair_of_a_generation, 30)
 
 
 def reasons(course: Course) -> Counter[str]:

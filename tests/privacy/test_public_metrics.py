@@ -36,7 +36,7 @@ CLASSES = {
     " rejected_shared gcp_hull release_gcp release_ncp sil loss_start loss_end lower_bound warm_loss cold_loss"
     " warm_kept lattice_nodes nodes_seeded last_cold_evaluations evaluations deadline_struck solve_ms publish_ms"
     " peer_retention linked_candidates guaranteed_candidates candidates_min tied_edges diversity domains versions"
-    " epoch_diversity loss_without_rules"
+    " epoch_diversity epoch_against loss_without_rules"
     " cohorts people_known pool people_entered groups_merged groups_kept epoch_candidates gcp_newcomers"
     " outdated_values activity_candidates rows_over_share candidates_of_rows candidates_of_people"
     " changed_before_entry purchase_candidates chain_place state_bytes job_start",

@@ -133,3 +133,29 @@ def test_absences_are_measured_and_never_dropped_for() -> None:
     assert len(standard_readers(bind(own, text_schema(own), text=True, source="test"))) == len(readers) - 1
     (refused,) = mistakes({"known_absences": {"count": 3, "drop": True}})
     assert refused.startswith("against.known_absences")
+
+
+def test_what_is_wanted_is_of_a_measured_clause() -> None:
+    """It is written as it was said, and told in words; of two clauses the larger share counts, for they are one."""
+    said = {
+        "known_windows": {"count": 3, "wanted": 0.99},
+        "known_purchases": {"count": 1, "of": ["amount"], "wanted": 0.5},
+    }
+    made = policy(said)
+    assert to_mapping(made)["against"] == said
+    assert made.against is not None
+    assert made.against.wanted == 0.99
+    (measured,) = made.against.words(5)
+    assert measured.endswith(
+        "Wanted: 0.99 of the people are left with 5 or more to who knows any 3 windows with rows, 1 row by its window"
+        " and amount, counted over the epoch (epoch_against)."
+    )
+    only = policy({"known_windows": {"drop": True}, "known_absences": {"count": 2}}).against
+    assert only is not None
+    assert (only.counted, only.wanted) == (None, None)
+    (both,) = mistakes({"known_windows": {"count": 1, "drop": True, "wanted": 0.9}})
+    assert both.startswith("against.known_windows.wanted: belongs to a clause that is measured")
+    (absent,) = mistakes({"known_absences": {"count": 3, "wanted": 0.9}})
+    assert absent.startswith("against.known_absences.wanted")
+    (much,) = mistakes({"known_windows": {"count": 1, "wanted": 99}})
+    assert much == "against.known_windows.wanted: must be a share of people, from 0 to 1"

@@ -70,10 +70,9 @@ def going_out(due: Due, entered: Entered, before: Before) -> GoesOut:
     out = items_before(due, before)
     if out is None or not entered.rows.num_rows:
         return GoesOut(np.ones(entered.rows.num_rows, dtype=np.bool_), out)
-    of_row, number = _items(due, entered, out.reader)
-    first = np.unique(of_row, return_index=True)[1]
+    of_row, number, first = items_of_rows(due, entered, out.reader)
     again = number[first] > 0
-    people = _sets(entered, of_row, first.size)
+    people = people_of_items(entered, of_row, first.size)
     names = _names(due, entered, of_row, first, out.reader)
     cohorts, ends = entered.cohort[first], own_ends(entered.rows, due.bound)[first]
     gone = set(zip(out.dropped.cohort.tolist(), out.dropped.item.tolist(), strict=True))
@@ -93,9 +92,9 @@ def going_out(due: Due, entered: Entered, before: Before) -> GoesOut:
     return GoesOut(goes[of_row], after)
 
 
-def _items(due: Due, entered: Entered, reader: Known) -> tuple[Numbers, Numbers]:
+def items_of_rows(due: Due, entered: Entered, reader: Known) -> tuple[Numbers, Numbers, Numbers]:
     """The item of each row, by cohort, window, fields and number, and that number: of the rows of one person that are
-    alike, which this is; int64 (n,) both."""
+    alike, which this is; int64 (n,) both. And of each item a row."""
     rows, number = entered.rows, np.zeros(entered.rows.num_rows, dtype=np.int64)
     keys = [entered.cohort, own_ends(rows, due.bound)]
     if reader.purchases:
@@ -110,11 +109,12 @@ def _items(due: Due, entered: Entered, reader: Known) -> tuple[Numbers, Numbers]
         # Of more than are known the reader cannot tell one from another.
         number[order] = np.minimum(np.arange(order.size) - begins, reader.purchases - 1)
         keys.append(number)
-    return dense_ranks(keys), number
+    of_row = dense_ranks(keys)
+    return of_row, number, np.unique(of_row, return_index=True)[1]
 
 
-def _sets(entered: Entered, of_row: Numbers, count: int) -> list[int]:
-    """The people of each item."""
+def people_of_items(entered: Entered, of_row: Numbers, count: int) -> list[int]:
+    """The people of each item, a bit each by the place among those of the cohort. of_row: the item of each row."""
     bit = _places(entered.out.roster)[_places_of(entered)]
     width = int(bit.max()) + 1
     people = [0] * count

@@ -28,6 +28,7 @@ from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.row_bytes import content_digest
 from kanonflow.transforms.lineage.release_lineage import RosterMark
 from kanonflow.transforms.protections.intake import Entered, enter, roster_state
+from kanonflow.transforms.protections.known_measured import left_after, left_before
 from kanonflow.transforms.protections.known_otherwise import going_out, items_before
 from kanonflow.transforms.protections.lasting_metrics import (
     GroupedRows,
@@ -45,6 +46,7 @@ from kanonflow.transforms.release.stages import Answer, Before, Left, People, Pu
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.cohort_files import entered_people, groups_file
 from kanonflow.transforms.roster.items_out import ItemsOut
+from kanonflow.transforms.roster.known_left import KnownLeft
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.window_groups import LastGroups, WindowGroups, window_groups
 from kanonflow.transforms.rows.elements import Release
@@ -55,10 +57,12 @@ from kanonflow.transforms.secret.seeds import Keystream, array_digest, class_ids
 
 @dataclass(frozen=True)
 class Grouped(Solved):
-    """made: the groups over the rows; None where there is no answer. items: what is out once they are (``against``)."""
+    """made: the groups over the rows; None where there is no answer. items, left: what is out once they are, and whom
+    that leaves to who is measured (``against``)."""
 
     made: GroupedRows | None = None
     items: ItemsOut | None = None
+    left: KnownLeft | None = None
 
 
 class Lasting:
@@ -124,7 +128,8 @@ class Lasting:
         )
         people = People(admitted.person, admitted.digests)
         answer = Answer(rows, people, groups.encoded, _solution(structure, groups), taken, content, frozen)
-        return Grouped(answer, dropped, GroupedRows(rows, admitted.person, groups, frozen), items)
+        left = left_after(due, admitted, before)
+        return Grouped(answer, dropped, GroupedRows(rows, admitted.person, groups, frozen), items, left)
 
     def leave(
         self, due: Due, before: Before, admitted: Entered, solved: Grouped, publication: Publication | None
@@ -137,14 +142,14 @@ class Lasting:
             if items is not None and (tried := admitted.segment) is not None:
                 # That nothing was left of it hangs on who was put together.
                 stands = stands._replace(pool=stands.pool.having_tried(tried.people, tried.cohort))
-        values = roster_state(before, due).values
+        values, left = roster_state(before, due).values, left_before(due, before)
         if publication is not None:
-            items = solved.items
+            items, left = solved.items, solved.left
         if publication is not None and solved.made is not None:
             values = values_after(due, solved.made, values)
         if publication is not None and solved.made is not None and _begins_the_next(due):
             last = solved.made.groups.last
-        state = RosterState(stands.roster.head, stands.pool, last, items, values)
+        state = RosterState(stands.roster.head, stands.pool, last, items, values, left)
         warm = replace(before.warm, domains=dict(stands.domains), roster=state)
         told = roster_metrics(due, stands.roster, state)
         if publication is None or solved.made is None:

@@ -25,6 +25,7 @@ from kanonflow.transforms.release.candidates_left import CohortRows, candidates_
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.metrics import histogram
 from kanonflow.transforms.release.stages import Publication
+from kanonflow.transforms.roster.known_left import KnownLeft
 from kanonflow.transforms.roster.roster import Roster
 from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.roster.values_out import ValuesOut
@@ -52,7 +53,17 @@ def roster_metrics(due: Due, roster: Roster, state: RosterState) -> dict[str, An
         "people_known": roster.head.people,
         "pool": int(state.pool.people.size),
         "epoch_diversity": epoch_diversity(due, roster, state.values),
+        "epoch_against": epoch_against(due, state.left),
     }
+
+
+def epoch_against(due: Due, left: KnownLeft | None) -> dict[str, Any] | None:
+    """Of all people with rows out those who are left with fewer than k to who is measured; None: nobody is counted."""
+    reader = None if due.policy.against is None else due.policy.against.counted
+    if left is None or reader is None:
+        return None
+    below, people, at_least = left.count
+    return {"reader": reader.name, "below_k": below, "people": people, "at_least": at_least}
 
 
 def values_after(due: Due, made: GroupedRows, before: ValuesOut) -> ValuesOut:

@@ -12,7 +12,7 @@ decides nothing otherwise; nothing is merged or held because of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -155,11 +155,8 @@ class ItemsOut:
             "dropped_item": self.dropped.item.astype("<u8").tobytes(),
         }
         for name, sets in (("windows", self.windows), ("purchases", self.purchases)):
-            listed = [(cohort, people) for cohort, own in sorted(sets.items()) for people in sorted(own)]
-            width = max(((people.bit_length() + 7) // 8 for _, people in listed), default=1)
-            meta[name] = width
-            parts[f"{name}_cohort"] = np.array([cohort for cohort, _ in listed], dtype="<i8").tobytes()
-            parts[f"{name}_people"] = b"".join(people.to_bytes(width, "little") for _, people in listed)
+            content = sets_content(name, sets)
+            meta, parts = meta | content.meta, parts | content.parts
         return Content({"items": meta}, parts)
 
 
@@ -172,10 +169,22 @@ def read_items(parts: UnreadParts, meta: dict[str, Any]) -> ItemsOut:
         raise ValueError("what was dropped has not a cohort each")
     windows, purchases, least, of = meta["known"]
     reader = Known(windows, purchases, least, tuple(of))
-    return ItemsOut(reader, _sets(parts, meta, "windows"), _sets(parts, meta, "purchases"), dropped)
+    return ItemsOut(reader, read_sets(parts, meta, "windows"), read_sets(parts, meta, "purchases"), dropped)
 
 
-def _sets(parts: UnreadParts, meta: dict[str, Any], name: str) -> dict[int, frozenset[int]]:
+def sets_content(name: str, sets: Mapping[int, frozenset[int]]) -> Content:
+    """Sets of people by cohort as parts of a state. Inverse of ``read_sets``."""
+    listed = [(cohort, people) for cohort, own in sorted(sets.items()) for people in sorted(own)]
+    width = max(((people.bit_length() + 7) // 8 for _, people in listed), default=1)
+    parts = {
+        f"{name}_cohort": np.array([cohort for cohort, _ in listed], dtype="<i8").tobytes(),
+        f"{name}_people": b"".join(people.to_bytes(width, "little") for _, people in listed),
+    }
+    return Content({name: width}, parts)
+
+
+def read_sets(parts: UnreadParts, meta: dict[str, Any], name: str) -> dict[int, frozenset[int]]:
+    """The inverse of ``sets_content``. Raises ValueError or KeyError: the parts are none."""
     cohorts, data, width = parts.array(f"{name}_cohort", "<i8"), parts.take(f"{name}_people"), meta[name]
     if len(data) != width * cohorts.size:
         raise ValueError("the items have not a set each")

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.transforms.files.state_parts import Content, UnreadParts, pack, unpack
 from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.roster.items_out import ItemsOut, read_items
+from kanonflow.transforms.roster.known_left import KnownLeft, read_left
 from kanonflow.transforms.roster.pool import Pool
 from kanonflow.transforms.roster.roster import RosterHead
 from kanonflow.transforms.roster.values_out import ValuesOut, read_values
@@ -23,13 +25,27 @@ from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 class RosterState:
     """head: of the roster; its segments stand elsewhere. pool: who waits for an intake. last: groups of the last
     release. items: what is out that a reader may know (``against``); None: that is not counted. values: what is out of
-    sensitive fields with rules."""
+    sensitive fields with rules. left: whom a reader who is measured leaves; None: nothing is out that is counted."""
 
     head: RosterHead
     pool: Pool
     last: LastGroups = field(default_factory=no_groups)
     items: ItemsOut | None = None
     values: ValuesOut = field(default_factory=ValuesOut)
+    left: KnownLeft | None = None
+
+    def numbered(
+        self, head: RosterHead, pool: Pool, last: LastGroups, number: NDArray[np.int64]
+    ) -> RosterState:
+        """That of some cohorts, under other numbers. number: int64 (c,), of each cohort; -1: it is left out."""
+        return RosterState(
+            head,
+            pool,
+            last,
+            None if self.items is None else self.items.numbered(number),
+            self.values.numbered(number),
+            None if self.left is None else self.left.numbered(number),
+        )
 
 
 POOL_MAGIC = b"KFWP"
@@ -60,6 +76,9 @@ def rest_of_roster(state: RosterState | None) -> Content:
     if state.values.of:
         values = state.values.content()
         meta, parts = meta | values.meta, parts | values.parts
+    if state.left is not None:
+        left = state.left.content()
+        meta, parts = meta | left.meta, parts | left.parts
     return Content({"roster": meta}, parts)
 
 
@@ -75,7 +94,8 @@ def read_roster_state(parts: UnreadParts, pool: Pool | None = None) -> RosterSta
     # States of before counted no items, nor do those of a policy that asks for none.
     items = read_items(parts, meta["items"]) if "items" in meta else None
     values = read_values(parts, meta["values"]) if "values" in meta else ValuesOut()
-    return RosterState(RosterHead(*meta["head"]), pool, last, items, values)
+    left = read_left(parts, meta["left"]) if "left" in meta else None
+    return RosterState(RosterHead(*meta["head"]), pool, last, items, values, left)
 
 
 def pool_to_bytes(pool: Pool) -> bytes:

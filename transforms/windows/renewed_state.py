@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.protections.known_measured import counted_of
 from kanonflow.transforms.protections.known_otherwise import known_of
 from kanonflow.transforms.roster.continued import domains_of
 from kanonflow.transforms.roster.items_out import ItemsOut
+from kanonflow.transforms.roster.known_left import KnownLeft
 from kanonflow.transforms.roster.renewal import Renewal
 from kanonflow.transforms.roster.roster import empty_roster
 from kanonflow.transforms.roster.roster_state import RosterState
@@ -31,7 +33,13 @@ def renewed_state(
         warm = replace(warm, domains=domains_of(roster, bound))
     own = warm.roster
     if own is not None:
-        reader = known_of(bound.policy)
-        fresh = RosterState(roster.head, own.pool, no_groups(), None if reader is None else ItemsOut(reader))
+        reader, counted = known_of(bound.policy), counted_of(bound.policy)
+        fresh = RosterState(
+            roster.head,
+            own.pool,
+            no_groups(),
+            None if reader is None else ItemsOut(reader),
+            left=None if counted is None else KnownLeft(counted),
+        )
         own = replace(own, head=roster.head) if keeps else fresh
     return replace(state, epoch=epoch, warm=replace(warm, roster=own))

@@ -77,6 +77,7 @@ from kanonflow.transforms.windows.released_nothing import ReleasedNothing
 from kanonflow.transforms.windows.state_bytes import StateSizes, most_state_bytes
 from kanonflow.transforms.windows.state_cells import with_cells
 from kanonflow.transforms.windows.step import EarlierCohorts, PartitionStep, StateAfter
+from kanonflow.transforms.windows.wanted_left import WantedLeft
 from kanonflow.transforms.windows.warm_cells import WarmCells
 
 METRICS_TAG = "metrics"
@@ -201,7 +202,8 @@ class SolveWindows(beam.DoFn):
     CarriedState.
 
     Counters: ``rows_late``; ``rows_carried_in`` and ``rows_carried_out``, rows that an earlier run has left for this
-    one, and that this one leaves for the next. Gauges: ``state_bytes``, ``payload_over_limit``.
+    one, and that this one leaves for the next. Gauges: ``state_bytes``, ``payload_over_limit``, of a
+    stream those of ``WantedLeft``.
     most_state: bytes of a value of state.
     job_start: which start of a stream's job it is; None: it is no stream's.
     first: measures the payload of the first windows; None: somebody has measured a sample.
@@ -257,6 +259,7 @@ class SolveWindows(beam.DoFn):
         self._carried_out = Metrics.counter(NAMESPACE, "rows_carried_out")
         self._gauges = WindowGauges()
         self._nothing = ReleasedNothing()
+        self._wanted = WantedLeft(bound.policy)
 
     def setup(self) -> None:
         """Get the secret, and load the kernels of the policy's shape before the first window waits for them.
@@ -405,6 +408,8 @@ class SolveWindows(beam.DoFn):
         DONE_HERE.add(windows=int(rows > 0), rows_solved=rows)
         self._nothing.closed(rows, result.rejected)
         self._gauges.finished(result.metrics, self._step.window_end(action))
+        if self._job_start is not None:
+            self._wanted.finished(key, result.metrics)
         stamp = Timestamp(micros=(action.at - 1) * 1000)
         metrics = {**result.metrics, "job_start": self._job_start or 0}
         outputs: list[Any] = []

@@ -27,7 +27,6 @@ from kanonflow.transforms.release.ledger import own_ends
 from kanonflow.transforms.release.warm_state import WarmState
 from kanonflow.transforms.roster.pool import Pool, empty_pool
 from kanonflow.transforms.roster.roster import Roster
-from kanonflow.transforms.roster.roster_state import RosterState
 from kanonflow.transforms.rows.elements import to_ipc
 from kanonflow.transforms.shards.shard_plan import Orders
 from kanonflow.transforms.shards.shards import SplitShard
@@ -70,14 +69,11 @@ def split_state(
                 _of_part(state.warm, side, individual, key, number),
                 roster=None
                 if state.warm.roster is None
-                else RosterState(
+                else state.warm.roster.numbered(
                     parts[number].head,
                     pool.of(side.of(pool.people) == number),
                     parts[number].last(state.warm.roster.last),
-                    None
-                    if (items := state.warm.roster.items) is None
-                    else items.numbered(parts[number].number),
-                    state.warm.roster.values.numbered(parts[number].number),
+                    parts[number].number,
                 ),
             ),
             batches=tuple(batches),

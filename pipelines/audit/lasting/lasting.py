@@ -50,7 +50,7 @@ from kanonflow.pipelines.audit.lasting.expected_entries import (
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.group_ids import judge_ids, judge_ids_of_sets
-from kanonflow.pipelines.audit.lasting.known_items import judge_against
+from kanonflow.pipelines.audit.lasting.known_items import CountedLeft, count_left, judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
 from kanonflow.pipelines.audit.lasting.member_numbers import (
@@ -133,8 +133,8 @@ class LastingEvidence:
 class LastingFigures:
     """cohorts, people: that entered. candidates: the fewest people of a cohort of anybody with rows (without a key: of
     any cohort). followed: what only one set of cohorts can have. ground: for matching records. None: no key was
-    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged. members:
-    people whose number was worked out again, and ids: groups; None: none was."""
+    given. loose: releases whose people were counted between two bounds. left_enough: ``against`` was judged.
+    counted: by its measured reader. members: people whose number was worked out again, ids: groups; None: none was."""
 
     cohorts: int | None = None
     people: int | None = None
@@ -143,6 +143,7 @@ class LastingFigures:
     ground: LastingGround | None = None
     loose: int = 0
     left_enough: bool = False
+    counted: CountedLeft | None = None
     members: int | None = None
     ids: int | None = None
 
@@ -246,7 +247,9 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
     payloads, people_told = _with_members(ground, _payloads(evidence), evidence, rows.digest, findings)
     followed = judge_groups(ground, payloads, held, findings, waiting=waiting)
     ids_told = judge_ids_of_sets(ground, followed.sets, evidence.numbers_key, evidence.epoch, findings)
-    left_enough = judge_against(ground, payloads, evidence.known_fields, findings, waiting=waiting)
+    bought = evidence.known_fields
+    left_enough = judge_against(ground, payloads, bought, findings, waiting=waiting)
+    counted = count_left(ground, payloads, bought, evidence.metrics, findings, waiting=waiting)
     loose = judge_people(heads, evidence.metrics, followed.counts, findings)
     own = rosters.fewest(person[evidence.stays])
     return replace(
@@ -256,6 +259,7 @@ def judge_lasting(evidence: LastingEvidence, findings: Findings, *, waiting: boo
         ground=ground,
         loose=loose,
         left_enough=left_enough,
+        counted=counted,
         members=people_told,
         ids=ids_told,
     )

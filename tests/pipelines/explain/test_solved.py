@@ -151,6 +151,10 @@ def test_what_a_clause_would_drop_is_what_a_run_drops(tmp_path: Path) -> None:
             "3 windows with rows, cohorts of 18",
         )
     )
+    assert [each.split(":")[0] for each in solved.helpless] == [
+        "whom no cohort_size helps against 1 window with rows",
+        "whom no cohort_size helps against 3 windows with rows",
+    ]
     assert nobody <= one < three
     assert larger < 0.5 * three
     clause = tried["3 windows with rows"].variant.change["against"]

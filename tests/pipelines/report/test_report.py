@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,7 @@ def check_risk(page: ReadPage, released: list[dict[str, Any]], mode: str) -> Non
         mean = sum(a * b for a, b in zip(alone, rows, strict=True)) / sum(rows)
         assert page.tables["purchase"].column("value")[3] == pytest.approx(mean, rel=1e-12)
         assert "1 row by its window and amount to 1" in page.text
+        assert re.search(r"against, over the epoch: 7\d\.\d% of 400 people released .* 3 windows", page.text)
         changed = sum(each["changed_before_entry"] for each in released)
         assert f"between their first row and their entry: {changed:,}." in page.text
     elif mode == "window":

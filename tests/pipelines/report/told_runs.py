@@ -106,6 +106,12 @@ def record(mode: str, number: int, draw: random.Random, **changes: Any) -> dict[
                 "below_k": draw.random(),
                 "alone": draw.random(),
             },
+            "epoch_against": {
+                "reader": "3 windows with rows",
+                "below_k": number,
+                "people": 400,
+                "at_least": False,
+            },
             "changed_before_entry": draw.randrange(4),
             "activity_candidates": {"minimum": 1, "mean": 4 + draw.random(), "below_k": draw.random()},
         }

@@ -159,3 +159,33 @@ def test_whom_a_rule_leaves_over_the_epoch_is_told_and_too_many_are_no_success()
         assert bool(told_of.problems()) == failed
         assert not failed or "10 of 80 people released (12.5%)" in told_of.problems()[0]
     assert "rules for sensitive values" not in lines([entered(0, 40)], **ruled(per="release"))
+
+
+def left(below: int, people: int = 500, *, at_least: bool = False) -> dict[str, Any]:
+    """What a record tells of a measured clause."""
+    reader = "3 windows with rows"
+    return {
+        "epoch_against": {"reader": reader, "below_k": below, "people": people, "at_least": at_least},
+    }
+
+
+def test_whom_a_measured_clause_leaves_is_told_and_fewer_than_wanted_are_no_success() -> None:
+    """Summed over the last of each partition; 98.6% where 99% are wanted ends a run, and no share is rounded up."""
+    records = [
+        entered(0, 500, **left(300)),
+        step(1, 0, 500, **left(6)),
+        entered(1, 500, partition="other", **left(8)),
+        entered(1, 9, partition="nobody yet", **left(0, 0)),
+    ]
+    for wanted, failed in ((0.99, True), (0.9861, True), (0.986, False), (None, False)):
+        clause = {"count": 3} | ({} if wanted is None else {"wanted": wanted})
+        chosen = policy(against={"known_windows": clause})
+        told_of = summarize({"rows_read": 9, "rows_released": 9}, records, 1.0, chosen)
+        told = "98.6% of 1,000 people released are left with k or more by who knows any 3 windows with rows"
+        assert f"against, over the epoch: {told}" in "\n".join(told_of.lasting)
+        assert bool(told_of.problems()) == failed
+        assert (
+            not failed or f"against: wanted {100 * (wanted or 0):.4g}%, and {told}" in told_of.problems()[0]
+        )
+    assert "at most 99.9% of 3,000" in lines([entered(0, 9, **left(1, 3000, at_least=True))])
+    assert "against" not in lines([entered(0, 40)])

@@ -16,7 +16,9 @@ from kanonflow.pipelines.terminal.progress import read_metrics
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.sinks.sinks import WriteMetrics, metrics_directory
 from kanonflow.transforms.windows import gauges as window_gauges
+from kanonflow.transforms.windows import wanted_left
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges
+from kanonflow.transforms.windows.wanted_left import WantedLeft
 from tests.small_feeds import HOUR, SECRET, START, Row, feed_policy, hourly, row
 
 TOWNS = ("Bonn", "Kiel")
@@ -216,3 +218,24 @@ def test_the_real_metrics_have_the_kinds_that_are_used() -> None:
     """``Noted`` stands for nothing that Beam does not have."""
     for kind in ("counter", "gauge", "distribution"):
         assert callable(getattr(Metrics, kind))
+
+
+def test_a_stream_says_once_that_fewer_are_left_than_wanted_and_again_where_it_is_worse(
+    noted: Noted, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Over the partitions of a worker; both gauges follow; and it stops nothing."""
+    monkeypatch.setattr(wanted_left, "Metrics", noted)
+    clause = {"known_windows": {"count": 3, "wanted": 0.99}}
+    alarm = WantedLeft(feed_policy(cohort="lasting", against=clause))
+    plain = WantedLeft(feed_policy(cohort="lasting", against={"known_windows": {"count": 3}}))
+    said = []
+    for key, below in ((b"a", 1), (b"b", 9), (b"b", 10), (b"b", 20), (b"b", 20)):
+        told = {"reader": "3 windows with rows", "below_k": below, "people": 500, "at_least": False}
+        for each in (alarm, plain):
+            each.finished(key, {"epoch_against": told})
+        each.finished(key, {"epoch_against": None})
+        said.append(len(caplog.messages))
+    assert said == [0, 0, 1, 2, 2]
+    assert "wanted 99% of the people released left with k" in caplog.messages[0]
+    assert "98.9% of the 1000 of this worker" in caplog.messages[0]
+    assert noted.values() == {"against_left_millionths": 979_000, "against_under_wanted": 1}
