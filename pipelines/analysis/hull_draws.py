@@ -10,7 +10,8 @@ as many as its hull needs:
 
 Frequency: of a value v the sum, over all rows whose box holds v, of 1 / |box|. Fields are drawn independently within a
 box. The rows of a box go to its people by shares of a Dirichlet(1, ..., 1): few have most rows, as in real feeds. Where
-the release has a number a person, the rows of a number go to one of the people, and two numbers of a box to two.
+the release has a number a person, the rows of a number go to one of the people, and two numbers of a box to two; where
+it protects single rows, each row is a person.
 """
 
 from __future__ import annotations
@@ -201,24 +202,30 @@ class HullDraws:
         box[self.boxes.rows] = np.repeat(np.arange(self.boxes.first.size), self.boxes.sizes)
         return box
 
-    def draw(self, random: Generator) -> Draw:
-        """People for every box. O(t log t) a field, where t is k times d or somewhat more."""
+    def draw(self, random: Generator, hulls: int = 1) -> Draw:
+        """People for every box, of so many hulls each. O(t log t) a field, where t is hulls k d or somewhat more."""
         sizes = np.full(self.boxes.first.size, self.k, np.int64)
         for hull in self.hulls.values():
             sizes = np.maximum(sizes, hull.needed)
         if self.units is not None:
             pairs = np.unique(np.stack([self.box_of_rows(), self.units]), axis=1)
             sizes = np.maximum(sizes, np.bincount(pairs[0], minlength=sizes.size))
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        box = np.repeat(np.arange(sizes.size), sizes)
-        roles = Roles(box, np.arange(box.size) - starts[box], sizes[box])
+        each = np.repeat(sizes, hulls)
+        hull_of = np.repeat(np.arange(each.size), each)
+        box = hull_of // hulls
+        roles = Roles(box, np.arange(box.size) - (np.cumsum(each) - each)[hull_of], sizes[box])
         # Which of the people has which role differs from field to field.
         people = {
-            name: hull.drawn(roles, random).take(pa.array(_mixed(box, random)))
+            name: hull.drawn(roles, random).take(pa.array(_mixed(hull_of, random)))
             for name, hull in self.hulls.items()
         }
         even = self.units is not None
-        return Draw(people, box, starts, np.ones(box.size) if even else random.standard_exponential(box.size))
+        return Draw(
+            people,
+            box,
+            np.concatenate([[0], np.cumsum(sizes * hulls)]).astype(np.int64),
+            np.ones(box.size) if even else random.standard_exponential(box.size),
+        )
 
     def dealt(self, draw: Draw, random: Generator) -> Int64s:
         """Of each row, which of the people has it, int64 (n,)."""

@@ -49,7 +49,9 @@ from kanonflow.schemas.published_member import PUBLISHED
 if TYPE_CHECKING:
     from kanonflow.pipelines.analysis.released_table import ReleasedTable
 
-ROUNDS = 3
+ROUNDS = 5
+HULLS = 4
+"""Of people that rows are dealt to by likelihood, in each box: of k people few have what the outcome asks for."""
 MOST_TABLES = 1_000
 PAIRS = 4_000_000
 """Pairs of a row and one of the people of its box that are weighed at once."""
@@ -109,7 +111,9 @@ _KEYS: dict[Kind, Callable[[pa.Array, int], RangeColumn | SetColumn]] = {
 
 
 def _members(release: ReleasedTable) -> Int64s | None:
-    """Of each row the number of its person, where the release publishes one."""
+    """Of each row the number of its person, where the release publishes one, or each row is a person to it."""
+    if release.form.single_rows:
+        return np.arange(len(release))
     for field in release.fields:
         if field.coarse == PUBLISHED:
             coded = release.arrow().column(field.name).combine_chunks().dictionary_encode()
@@ -131,12 +135,10 @@ def _table(
     person = draws.dealt(draw, random)
     if outcome is not None and draws.hulls:
         features = Features.of(draw.people, draw.shares)
-        seen = features.matrix(draw.people)
         for _ in range(rounds):
-            draw = draws.draw(random)
-            anew = features.matrix(draw.people)
-            person = _weighed(draws, draw, outcome.fitted(seen, person, anew, random), random)
-            seen = anew
+            fresh = draws.draw(random, HULLS)
+            model = outcome.fitted(features, draw.people, person, fresh.people, random)
+            draw, person = fresh, _weighed(draws, fresh, model, random)
     table = release.arrow()
     for name, values in draw.people.items():
         place = table.schema.get_field_index(name)
@@ -162,7 +164,7 @@ def _weighed(draws: HullDraws, draw: Draw, likelihood: Likelihood, random: Gener
         starts = np.concatenate([[0], np.cumsum(sizes[unit_box])])
         at, place = _each(sizes[box])
         logs = likelihood.log(rows[at], draw.starts[box[at]] + place)
-        score = np.bincount(starts[unit[at]] + place, logs, minlength=int(starts[-1]))
+        score = np.bincount(starts[unit[at]] + place, logs, minlength=int(starts[-1])).astype(np.float64)
         of, place = _each(sizes[unit_box])
         score += np.log(draw.shares[draw.starts[unit_box[of]] + place])
         score -= np.maximum.reduceat(score, starts[:-1])[of]

@@ -12,7 +12,7 @@ imputations differ by what the model does not know, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.value_units import to_units
 
-RIDGE = 1.0
+RIDGE = 5.0
 KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST_VALUES = 30
 MOST_OUTCOMES = 12
@@ -34,6 +34,8 @@ FITTED_ROWS = 20_000
 _STEPS = 8
 
 Generator = np.random.Generator
+People = Mapping[str, pa.Array]
+"""Values of people, a column a field."""
 
 
 class Likelihood(Protocol):
@@ -51,7 +53,7 @@ class Features:
     values: Mapping[str, pa.Array]
 
     @classmethod
-    def of(cls, people: Mapping[str, pa.Array], weights: Float64s) -> Features:
+    def of(cls, people: People, weights: Float64s) -> Features:
         """By the people that are drawn first. weights: of each, float64 (t,)."""
         knots, values = {}, {}
         for name, array in people.items():
@@ -67,33 +69,56 @@ class Features:
             values[name] = coded.dictionary.take(pa.array(frequent))
         return cls(knots, values)
 
-    def matrix(self, people: Mapping[str, pa.Array]) -> Float64s:
+    def matrix(self, people: People) -> Float64s:
         """A row each, float64 (t, p), the first column 1."""
-        columns = [column for name, array in people.items() for column in self._columns(name, array)]
-        count = len(next(iter(people.values()))) if people else 0
-        return np.column_stack([np.ones(count), *columns])
+        columns = [np.ones((len(next(iter(people.values()))), 1))]
+        for name, array in people.items():
+            if name in self.knots:
+                place, none = self._places(name, array)
+                hats = 1.0 - np.abs(place[:, None] - np.arange(1, self.knots[name].size))
+                columns += [none[:, None], np.where(none[:, None] > 0, 0.0, np.maximum(0.0, hats))]
+            else:
+                columns.append(self._codes(name, array)[:, None] == np.arange(1, len(self.values[name]) + 1))
+        return np.concatenate(columns, axis=1, dtype=np.float64)
 
-    def _columns(self, name: str, array: pa.Array) -> Iterator[Float64s]:
-        if name in self.knots:
-            units, none = to_units(array)
-            yield none.astype(np.float64)
-            knots = self.knots[name]
-            at = np.interp(np.where(none, knots[0], units).astype(np.float64), knots, np.arange(knots.size))
-            for number in range(1, knots.size):
-                yield np.where(none, 0.0, np.maximum(0.0, 1.0 - np.abs(at - number)))
-            return
+    def linear(self, people: People, factors: Float64s) -> Float64s:
+        """``matrix(people) @ factors``, float64 (t,), field by field: there are many more people than are fitted on."""
+        total = np.full(len(next(iter(people.values()))), factors[0])
+        at = 1
+        for name, array in people.items():
+            if name in self.knots:
+                place, none = self._places(name, array)
+                own = factors[at + 1 : at + self.knots[name].size]
+                hats = np.interp(place, np.arange(own.size + 1), np.concatenate([[0.0], own]))
+                total += np.where(none > 0, factors[at], hats)
+                at += own.size + 1
+            else:
+                count = len(self.values[name])
+                total += np.concatenate([[0.0], factors[at : at + count]])[self._codes(name, array)]
+                at += count
+        return total
+
+    def _places(self, name: str, array: pa.Array) -> tuple[Float64s, Float64s]:
+        """Where among the knots, and 1 where there is none."""
+        units, none = to_units(array)
+        knots = self.knots[name]
+        values = np.where(none, knots[0], units).astype(np.float64)
+        return np.interp(values, knots, np.arange(knots.size)), none.astype(np.float64)
+
+    def _codes(self, name: str, array: pa.Array) -> Int64s:
+        """From 1; 0 of what stands for itself with no factor."""
         found = pc.index_in(array, self.values[name], skip_nulls=False)
-        codes = np.asarray(found.fill_null(-1))
-        for number in range(len(self.values[name])):
-            yield (codes == number).astype(np.float64)
+        return np.asarray(found.fill_null(-1)).astype(np.int64) + 1
 
 
 class Outcome(Protocol):
     """Values of an outcome, of n rows."""
 
-    def fitted(self, seen: Float64s, person: Int64s, people: Float64s, random: Generator) -> Likelihood:
-        """A model drawn from what the rows say, of other people. seen: features (t, p) of the people who have the rows.
-        person: int64 (n,), which of them has each. people: features of those who are asked about."""
+    def fitted(
+        self, features: Features, seen: People, person: Int64s, people: People, random: Generator
+    ) -> Likelihood:
+        """A model drawn from what the rows say, of other people. seen: the people who have the rows. person: int64
+        (n,), which of them has each. people: those who are asked about."""
 
 
 def outcome_of(name: str, array: pa.Array) -> Outcome:
@@ -133,15 +158,19 @@ class NumberOutcome:
     values: Float64s
     there: Bools
 
-    def fitted(self, seen: Float64s, person: Int64s, people: Float64s, random: Generator) -> Likelihood:
+    def fitted(
+        self, features: Features, seen: People, person: Int64s, people: People, random: Generator
+    ) -> Likelihood:
         """Least squares."""
         rows = _some(self.there, random)
-        x, y = seen[person[rows]], self.values[rows]
+        x, y = features.matrix(_taken(seen, person[rows])), self.values[rows]
         hessian: Float64s = x.T @ x + RIDGE * np.eye(x.shape[1])
         best: Float64s = np.asarray(np.linalg.solve(hessian, x.T @ y), np.float64)
         free = max(1, rows.size - x.shape[1])
         variance = float(max(float(((y - x @ best) ** 2).sum()), 1e-9) / random.chisquare(free))
-        return _NormalLikelihood(self, people @ _posterior(best, hessian / variance, random), variance)
+        return _NormalLikelihood(
+            self, features.linear(people, _posterior(best, hessian / variance, random)), variance
+        )
 
 
 @dataclass(frozen=True)
@@ -162,15 +191,17 @@ class ValueOutcome:
     codes: Int64s
     count: int
 
-    def fitted(self, seen: Float64s, person: Int64s, people: Float64s, random: Generator) -> Likelihood:
+    def fitted(
+        self, features: Features, seen: People, person: Int64s, people: People, random: Generator
+    ) -> Likelihood:
         """A logistic regression of each value; of two values one."""
         rows = _some(self.codes >= 0, random)
-        x = seen[person[rows]]
+        x = features.matrix(_taken(seen, person[rows]))
         firsts = [1] if self.count == 2 else range(self.count)
         odds = np.column_stack(
-            [people @ _logistic(x, (self.codes[rows] == code).astype(np.float64), random) for code in firsts]
+            [features.linear(people, _logistic(x, self.codes[rows] == code, random)) for code in firsts]
         )
-        odds = np.column_stack([np.zeros(len(people)), odds]) if self.count == 2 else -np.logaddexp(0, -odds)
+        odds = np.column_stack([np.zeros(len(odds)), odds]) if self.count == 2 else -np.logaddexp(0, -odds)
         return _ValueLikelihood(self, odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
 
@@ -184,12 +215,16 @@ class _ValueLikelihood:
         return np.where(codes < 0, 0.0, self.logs[people, codes])
 
 
+def _taken(people: People, places: Int64s) -> People:
+    return {name: array.take(pa.array(places)) for name, array in people.items()}
+
+
 def _some(there: Bools, random: Generator) -> Int64s:
     rows = np.flatnonzero(there)
     return rows if rows.size <= FITTED_ROWS else random.choice(rows, FITTED_ROWS, replace=False)
 
 
-def _logistic(x: Float64s, y: Float64s, random: Generator) -> Float64s:
+def _logistic(x: Float64s, y: Bools, random: Generator) -> Float64s:
     """Newton's method with a ridge, and a draw from the posterior."""
     best = np.zeros(x.shape[1])
     for _ in range(_STEPS):

@@ -90,7 +90,7 @@ def test_labels_stay_without_their_hierarchy() -> None:
     release = ReleasedTable(one.released, released(1).form)
     (table,) = release.impute(1, seed=1)
     assert table.column("job").equals(one.released.column("job"))
-    other = Hierarchy((("x", "*"), ("y", "*")))
+    other = Hierarchy((("x", "all"), ("y", "all")))
     with pytest.raises(InputError, match="job: the release has labels that the given hierarchy has not"):
         ReleasedTable(one.released, released(1).form, {"job": other}).impute(1, seed=1)
 
@@ -140,12 +140,12 @@ def test_a_number_a_person_is_one_of_the_people() -> None:
 
 
 def test_an_outcome_mends_slopes_that_even_draws_draw_towards_nothing() -> None:
-    """Of a line y = x + e in boxes half as wide as x; the interval by Rubin's rules holds the slope."""
+    """Of a line y = x + e in wide boxes; the interval by Rubin's rules holds the slope."""
     random = np.random.default_rng(8)
-    x = random.normal(size=3000)
+    x = random.normal(size=2000)
     y = x + random.normal(size=x.size)
     group = np.empty(x.size, np.int64)
-    group[np.argsort(x + random.normal(size=x.size) * 0.7)] = np.arange(x.size) // 6
+    group[np.argsort(x + random.normal(size=x.size) * 0.4)] = np.arange(x.size) // 6
     release = plain(6, x, y, group, np.arange(x.size))
 
     def slopes(outcome: str | None) -> tuple[list[float], list[float]]:
@@ -251,4 +251,5 @@ def test_the_command_writes_what_python_gives_and_says_that_rows_are_invented(
     assert pc.max(rows.column("age")).as_py() <= 100
     assert sorted(path.name for path in tmp_path.iterdir()) == ["csv", "imputed", "jobs.csv", "release"]
     assert file.read_bytes() == before
-    assert cli.main(["impute", str(tmp_path), "--hierarchy", "job"]) == 2
+    with pytest.raises(SystemExit):
+        cli.main(["impute", str(tmp_path), "--hierarchy", "job"])
