@@ -131,9 +131,9 @@ class LabelHull:
         goal = random.random(second.size) * whole
         behind = goal >= left
         goal = before[begin] + goal + np.where(behind, before[past] - before[gap], 0.0)
-        found = np.searchsorted(before[1:], goal, side="right")
-        in_front = np.minimum(found, gap - 1)
-        at[second] = np.where(behind, np.clip(found, past, end - 1), in_front)
+        place = np.searchsorted(before[1:], goal, side="right")
+        in_front = np.minimum(place, gap - 1)
+        at[second] = np.where(behind, np.clip(place, past, end - 1), in_front)
         return pa.array(column.values, self.kind).take(pa.array(column.codes[at]))
 
 
@@ -266,7 +266,7 @@ def _frequencies(column: SetColumn) -> Float64s:
     """Of each code, the sum of 1 / |box| over the rows whose box holds it; of sets that no row has, 0."""
     sizes = np.diff(column.starts)
     rows = np.bincount(column.of_row, minlength=sizes.size)
-    found = np.bincount(
+    shares = np.bincount(
         column.codes, np.repeat(rows / np.maximum(sizes, 1), sizes), minlength=len(column.values)
     )
-    return np.asarray(found, np.float64)
+    return np.asarray(shares, np.float64)

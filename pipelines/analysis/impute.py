@@ -84,6 +84,12 @@ def hull_draws(release: ReleasedTable) -> HullDraws:
     return HullDraws(boxes, hulls, release.form.k, _members(release))
 
 
+def labels_that_stay(release: ReleasedTable) -> tuple[str, ...]:
+    """Fields whose labels stay as they are, for their hierarchy is not there."""
+    labels = [field.name for field in release.fields if field.kind in _LABELS]
+    return tuple(name for name in labels if name not in release.hierarchies)
+
+
 def _range(release: ReleasedTable, field: ReleasedField, array: pa.Array, boxes: DistinctBoxes) -> Hull:
     return RangeHull(range_column(array, release.form.k).of(boxes.first), field.value)
 
@@ -103,6 +109,7 @@ def _label(release: ReleasedTable, field: ReleasedField, array: pa.Array, boxes:
 
 
 _HULLS = {Kind.RANGE: _range, Kind.SET: _set, Kind.LABEL: _label}
+_LABELS, _PAYLOAD = frozenset({Kind.LABEL}), frozenset({Kind.EXACT})
 _KEYS: dict[Kind, Callable[[pa.Array, int], RangeColumn | SetColumn]] = {
     Kind.RANGE: range_column,
     Kind.SET: lambda array, k: set_column(array),
@@ -123,7 +130,7 @@ def _members(release: ReleasedTable) -> Int64s | None:
 
 def _payload(release: ReleasedTable, outcome: str) -> pa.Array:
     field = release.form.field(outcome)
-    if field.kind in _HULLS or field.kind is Kind.OWN:
+    if field.kind not in _PAYLOAD:
         raise InputError(f"outcome {outcome}: must be a field that is published as it is")
     return release.arrow().column(outcome).combine_chunks()
 

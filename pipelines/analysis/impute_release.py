@@ -20,8 +20,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from kanonflow.pipelines.analysis.export_release import csv_table, umask
-from kanonflow.pipelines.analysis.released_fields import Kind
-from kanonflow.pipelines.analysis.released_table import ReleasedTable, read_release
+from kanonflow.pipelines.analysis.impute import labels_that_stay
+from kanonflow.pipelines.analysis.released_table import read_release
 from kanonflow.schemas.errors import InputError
 
 INVENTED = (
@@ -123,21 +123,15 @@ def impute_releases(
         columns=tuple(tables[0].schema.names),
         outcome=outcome,
         seed=seed,
-        unresolved=unresolved_labels(release),
+        unresolved=labels_that_stay(release),
         formulas=formulas,
         neutralized=neutralize,
     )
 
 
-def unresolved_labels(release: ReleasedTable) -> tuple[str, ...]:
-    """Fields whose labels stay as they are."""
-    labels = [field.name for field in release.fields if field.kind is Kind.LABEL]
-    return tuple(name for name in labels if name not in release.hierarchies)
-
-
 def _parquet(path: Path, table: pa.Table, number: int, m: int, neutralize: bool) -> int:
-    told = {IMPUTED_KEY: f"{number} of {m}; {INVENTED}".encode()}
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
+    words = {IMPUTED_KEY: f"{number} of {m}; {INVENTED}".encode()}
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **words})
     pyarrow.parquet.write_table(table, path, compression="zstd")
     return 0
 

@@ -107,8 +107,8 @@ class Features:
 
     def _codes(self, name: str, array: pa.Array) -> Int64s:
         """From 1; 0 of what stands for itself with no factor."""
-        found = pc.index_in(array, self.values[name], skip_nulls=False)
-        return np.asarray(found.fill_null(-1)).astype(np.int64) + 1
+        codes = pc.index_in(array, self.values[name], skip_nulls=False)
+        return np.asarray(codes.fill_null(-1)).astype(np.int64) + 1
 
 
 class Outcome(Protocol):
