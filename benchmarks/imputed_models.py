@@ -10,11 +10,14 @@ by the seed.
                 ``--sample`` rows at k = 5. truth: the same over all rows of the file. ratio: mean estimate to truth.
                 covered: intervals of 95% that hold the truth; width: mean, to that of the raw samples.
 
+With ``--made`` the slopes alone, of a score that is made of the attributes: age / 10 + 1 for men + a normal error of
+variance 1, so that intervals are narrow beside what boxes hide.
+
     middle      each range its middle, each set its first member
     shares      the same with sets as 1 / |set| a member (AUC only)
     single      one imputed table without an outcome, and its own interval
     m tables    without an outcome; intervals by Rubin's rules
-    outcome     weighed by the salary class; intervals by Rubin's rules
+    outcome     weighed by the salary class, or the score; intervals by Rubin's rules
 """
 
 from __future__ import annotations
@@ -36,10 +39,11 @@ from benchmarks.stopwatch import timed
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.bound_policy import bind
+from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.secret.seeds import Secret
 
-OUTCOME = "salary_class"
+OUTCOME, MADE = "salary_class", "score"
 MODEL_K, SAMPLE_K = 10, 5
 TABLES = 5
 Float64s = NDArray[np.float64]
@@ -48,6 +52,8 @@ Float64s = NDArray[np.float64]
 def release(rows: pa.Table, k: int) -> ReleasedTable:
     """Of raw rows."""
     policy = replace(example_policy("adult"), k=k)
+    if MADE in rows.column_names:
+        policy = replace(policy, fields=(*policy.fields, Field(MADE, Role.INSENSITIVE, "double")))
     made = anonymize_table(rows, policy, Secret(bytes(range(32))), threads=1)
     return ReleasedTable.of(made.released, bind(policy, rows.schema, text=False, source="adult"))
 
@@ -154,7 +160,8 @@ def line(table: pa.Table) -> tuple[Float64s, Float64s]:
     """Slopes of age (a decade) and of men, and their variances by least squares."""
     age = np.asarray(table.column("age"), np.float64) / 10
     men = np.asarray(pc.equal(table.column("sex"), "Male").cast(pa.float64()))
-    x, y = np.column_stack([np.ones(age.size), age, men]), above(table)
+    x = np.column_stack([np.ones(age.size), age, men])
+    y = np.asarray(table.column(MADE)) if MADE in table.column_names else above(table)
     inverse = np.linalg.inv(x.T @ x)
     best = inverse @ x.T @ y
     variance = float(((y - x @ best) ** 2).sum()) / (age.size - 3)
@@ -170,7 +177,7 @@ def estimates(sample: pa.Table, seed: int) -> Iterator[tuple[str, Float64s, Floa
     yield "raw", *single(sample)
     found = release(named(sample, back=True), SAMPLE_K)
     yield "middle", *single(middle(found))
-    for outcome in (None, OUTCOME):
+    for outcome in (None, MADE if MADE in sample.column_names else OUTCOME):
         tables = found.impute(TABLES, outcome=outcome, seed=seed)
         if outcome is None:
             yield "single", *single(tables[0])
@@ -212,14 +219,21 @@ def named(table: pa.Table, *, back: bool = False) -> pa.Table:
     names = [field.name for field in example_policy("adult").fields]
     if back:
         return table.rename_columns(
-            [{avro_name(name): name for name in names}[each] for each in table.column_names]
+            [{avro_name(name): name for name in (*names, MADE)}[each] for each in table.column_names]
         )
     return table.rename_columns([avro_name(name) for name in table.column_names])
+
+
+def with_score(raw: pa.Table, seed: int) -> pa.Table:
+    """With the made score of each row."""
+    score = np.asarray(raw.column("age"), np.float64) / 10 + np.asarray(pc.equal(raw.column("sex"), "Male"))
+    return raw.append_column(MADE, pa.array(score + np.random.default_rng(seed).standard_normal(score.size)))
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="What models on imputed tables are worth.")
+    parser.add_argument("--made", action="store_true", help="the slopes of a made score alone")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--train", type=int, default=10_000)
     parser.add_argument("--samples", type=int, default=40)
@@ -228,15 +242,17 @@ def main(argv: list[str] | None = None) -> int:
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
-    findings = Findings("imputed_models", __doc__ or "")
+    name = "imputed_models" + ("_score" if arguments.made else "")
+    findings = Findings(name, __doc__ or "", module="imputed_models" if arguments.made else None)
     try:
         options = pyarrow.csv.ParseOptions(delimiter=";")
         raw = named(pyarrow.csv.read_csv(data_path(ADULT), parse_options=options))
     except MissingDataError as missing:
         findings.skipped.append(str(missing))
     else:
-        add_gaps(findings, raw, arguments)
-        add_slopes(findings, raw, arguments)
+        if not arguments.made:
+            add_gaps(findings, raw, arguments)
+        add_slopes(findings, with_score(raw, arguments.seed) if arguments.made else raw, arguments)
     return publish(findings, arguments, begun)
 
 
