@@ -17,6 +17,7 @@ it protects single rows, each row is a person.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -196,20 +197,27 @@ class HullDraws:
     k: int
     units: Int64s | None = None
 
+    @cached_property
     def box_of_rows(self) -> Int64s:
         """Of each row, int64 (n,)."""
         box = np.empty(self.boxes.rows.size, np.int64)
         box[self.boxes.rows] = np.repeat(np.arange(self.boxes.first.size), self.boxes.sizes)
         return box
 
-    def draw(self, random: Generator, hulls: int = 1) -> Draw:
-        """People for every box, of so many hulls each. O(t log t) a field, where t is hulls k d or somewhat more."""
+    @cached_property
+    def people_needed(self) -> Int64s:
+        """How many each box has, int64 (d,): k, or what its hulls and numbers need."""
         sizes = np.full(self.boxes.first.size, self.k, np.int64)
         for hull in self.hulls.values():
             sizes = np.maximum(sizes, hull.needed)
         if self.units is not None:
-            pairs = np.unique(np.stack([self.box_of_rows(), self.units]), axis=1)
-            sizes = np.maximum(sizes, np.bincount(pairs[0], minlength=sizes.size))
+            own, _ = numbered(self.box_of_rows, self.units)
+            sizes = np.maximum(sizes, np.bincount(own, minlength=sizes.size))
+        return sizes
+
+    def draw(self, random: Generator, hulls: int = 1) -> Draw:
+        """People for every box, of so many hulls each. O(t log t) a field, where t is hulls k d or somewhat more."""
+        sizes = self.people_needed
         each = np.repeat(sizes, hulls)
         hull_of = np.repeat(np.arange(each.size), each)
         box = hull_of // hulls
@@ -229,16 +237,20 @@ class HullDraws:
 
     def dealt(self, draw: Draw, random: Generator) -> Int64s:
         """Of each row, which of the people has it, int64 (n,)."""
-        box = self.box_of_rows()
+        box = self.box_of_rows
         if self.units is None:
             return chosen(draw.shares, draw.starts[box], draw.starts[box + 1], random)
         # Numbers of a box are dealt out to its people as these stand, in an order that is drawn.
-        pairs, own = np.unique(np.stack([box, self.units]), axis=1, return_inverse=True)
-        order = np.argsort(pairs[0] + 0.999 * random.random(pairs.shape[1]))
-        place = np.empty(order.size, np.int64)
-        begins = np.searchsorted(pairs[0], pairs[0])
-        place[order] = np.arange(order.size) - begins
-        return draw.starts[box] + place[own.reshape(-1)]
+        of, unit = numbered(box, self.units)
+        place = np.empty(of.size, np.int64)
+        place[_mixed(of, random)] = np.arange(of.size) - np.searchsorted(of, of)
+        return draw.starts[box] + place[unit]
+
+
+def numbered(box: Int64s, units: Int64s) -> tuple[Int64s, Int64s]:
+    """The different pairs of a box and a number: the box of each (u,), ascending, and which each row has (n,)."""
+    keys, own = np.unique(box * (int(units.max(initial=0)) + 1) + units, return_inverse=True)
+    return keys // (int(units.max(initial=0)) + 1), own.reshape(-1)
 
 
 def chosen(weights: Float64s, begin: Int64s, end: Int64s, random: Generator) -> Int64s:

@@ -39,6 +39,7 @@ from kanonflow.pipelines.analysis.hull_draws import (
     RangeHull,
     chosen,
     label_hull,
+    numbered,
     set_hull,
 )
 from kanonflow.pipelines.analysis.outcome_model import Features, Likelihood, Outcome, outcome_of
@@ -157,7 +158,7 @@ def _weighed(draws: HullDraws, draw: Draw, likelihood: Likelihood, random: Gener
     """Of each row, which of the people has it, int64 (n,): as likely as the person's share times what the outcomes of
     the row, or of all rows of its number, are worth."""
     person = np.empty(draws.boxes.rows.size, np.int64)
-    box_of = draws.box_of_rows()
+    box_of = draws.box_of_rows
     sizes = np.diff(draw.starts)
     pairs = np.concatenate([[0], np.cumsum(draws.boxes.sizes * sizes)])
     pieces = np.unique(np.searchsorted(pairs, np.arange(0, pairs[-1], PAIRS)))
@@ -166,8 +167,7 @@ def _weighed(draws: HullDraws, draw: Draw, likelihood: Likelihood, random: Gener
         box = box_of[rows]
         unit, unit_box = np.arange(rows.size), box
         if draws.units is not None:
-            (unit_box, _), unit = np.unique(np.stack([box, draws.units[rows]]), axis=1, return_inverse=True)
-            unit = unit.reshape(-1)
+            unit_box, unit = numbered(box, draws.units[rows])
         starts = np.concatenate([[0], np.cumsum(sizes[unit_box])])
         at, place = _each(sizes[box])
         logs = likelihood.log(rows[at], draw.starts[box[at]] + place)

@@ -182,7 +182,7 @@ def test_rows_are_weighed_as_a_slow_twin_does(monkeypatch: pytest.MonkeyPatch) -
     for seed in range(800):
         person = _weighed(draws, draw, Favours(), np.random.default_rng(seed))
         counts[np.arange(len(release)), person] += 1
-    box = draws.box_of_rows()
+    box = draws.box_of_rows
     for row in range(len(release)):
         people = np.arange(draw.starts[box[row]], draw.starts[box[row] + 1])
         likely = draw.shares[people] * np.where((row == 0) | (people % 3 == 0), 1.0, np.exp(-1.0))
