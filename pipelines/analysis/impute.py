@@ -4,7 +4,7 @@ Each row of a table has, for every quasi-identifier, one value of its box, of th
 the row's own. People are drawn into the boxes as ``hull_draws`` says. **Imputed rows are invented**: nobody has them,
 they are no release, and nothing may be joined to them.
 
-With an ``outcome``, a column of payload, rows are dealt to the people of their box by likelihood, in ROUNDS rounds of
+With an ``outcome``, a column of payload, rows are dealt to the people of their box by likelihood, in rounds of
 
     1. a model of the outcome, fitted on the rows as they are dealt, drawn from its posterior (``outcome_model``)
     2. new people for every box, each row dealt with the chance  share of the person x P(outcome | person)
@@ -50,7 +50,6 @@ from kanonflow.schemas.published_member import PUBLISHED
 if TYPE_CHECKING:
     from kanonflow.pipelines.analysis.released_table import ReleasedTable
 
-ROUNDS = 5
 HULLS = 4
 """Of people that rows are dealt to by likelihood, in each box: of k people few have what the outcome asks for."""
 MOST_TABLES = 1_000
@@ -59,17 +58,13 @@ PAIRS = 4_000_000
 Generator = np.random.Generator
 
 
-def imputed_tables(
-    release: ReleasedTable, m: int, outcome: str | None, seed: int, rounds: int = ROUNDS
-) -> list[pa.Table]:
+def imputed_tables(release: ReleasedTable, m: int, outcome: str | None, seed: int) -> list[pa.Table]:
     """m tables of a release (see above). Raises InputError: m is none, or the outcome no column of payload."""
     if not 1 <= m <= MOST_TABLES:
         raise InputError(f"m: must be a number of tables from 1 to {MOST_TABLES}")
     draws = hull_draws(release)
     weighed = None if outcome is None else outcome_of(outcome, _payload(release, outcome))
-    return [
-        _table(release, draws, weighed, np.random.default_rng([seed, number]), rounds) for number in range(m)
-    ]
+    return [_table(release, draws, weighed, np.random.default_rng([seed, number])) for number in range(m)]
 
 
 def hull_draws(release: ReleasedTable) -> HullDraws:
@@ -136,14 +131,12 @@ def _payload(release: ReleasedTable, outcome: str) -> pa.Array:
     return release.arrow().column(outcome).combine_chunks()
 
 
-def _table(
-    release: ReleasedTable, draws: HullDraws, outcome: Outcome | None, random: Generator, rounds: int
-) -> pa.Table:
+def _table(release: ReleasedTable, draws: HullDraws, outcome: Outcome | None, random: Generator) -> pa.Table:
     draw = draws.draw(random)
     person = draws.dealt(draw, random)
     if outcome is not None and draws.hulls:
         features = Features.of(draw.people, draw.shares)
-        for _ in range(rounds):
+        for _ in range(outcome.rounds):
             fresh = draws.draw(random, HULLS)
             model = outcome.fitted(features, draw.people, person, fresh.people, random)
             draw, person = fresh, _weighed(draws, fresh, model, random)

@@ -6,7 +6,7 @@
                 .995, lest one row pull everything
                 else: of each value, logit P(y = value) = x b, one value against the rest
 
-Both are fitted with a ridge of RIDGE and drawn from their posterior as a normal distribution: b ~ N(b^, H^-1). So
+Both are fitted with a ridge and drawn from their posterior as a normal distribution: b ~ N(b^, H^-1). So
 imputations differ by what the model does not know, too.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,8 @@ from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.value_units import to_units
 
-RIDGE = 5.0
+RIDGE_OF_NUMBERS, RIDGE_OF_VALUES = 0.5, 5.0
+"""Rare categories drift to where they tell values apart, and numbers have none of that."""
 KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST_VALUES = 30
 MOST_OUTCOMES = 12
@@ -112,7 +113,9 @@ class Features:
 
 
 class Outcome(Protocol):
-    """Values of an outcome, of n rows."""
+    """Values of an outcome, of n rows. rounds: until models change no more, but by what they do not know."""
+
+    rounds: ClassVar[int]
 
     def fitted(
         self, features: Features, seen: People, person: Int64s, people: People, random: Generator
@@ -158,13 +161,15 @@ class NumberOutcome:
     values: Float64s
     there: Bools
 
+    rounds: ClassVar[int] = 12
+
     def fitted(
         self, features: Features, seen: People, person: Int64s, people: People, random: Generator
     ) -> Likelihood:
         """Least squares."""
         rows = _some(self.there, random)
         x, y = features.matrix(_taken(seen, person[rows])), self.values[rows]
-        hessian: Float64s = x.T @ x + RIDGE * np.eye(x.shape[1])
+        hessian: Float64s = x.T @ x + RIDGE_OF_NUMBERS * np.eye(x.shape[1])
         best: Float64s = np.asarray(np.linalg.solve(hessian, x.T @ y), np.float64)
         free = max(1, rows.size - x.shape[1])
         variance = float(max(float(((y - x @ best) ** 2).sum()), 1e-9) / random.chisquare(free))
@@ -190,6 +195,8 @@ class ValueOutcome:
 
     codes: Int64s
     count: int
+
+    rounds: ClassVar[int] = 5
 
     def fitted(
         self, features: Features, seen: People, person: Int64s, people: People, random: Generator
@@ -229,8 +236,8 @@ def _logistic(x: Float64s, y: Bools, random: Generator) -> Float64s:
     best = np.zeros(x.shape[1])
     for _ in range(_STEPS):
         share = 1.0 / (1.0 + np.exp(-np.clip(x @ best, -30.0, 30.0)))
-        hessian = (x * (share * (1.0 - share))[:, None]).T @ x + RIDGE * np.eye(x.shape[1])
-        step = np.linalg.solve(hessian, x.T @ (y - share) - RIDGE * best)
+        hessian = (x * (share * (1.0 - share))[:, None]).T @ x + RIDGE_OF_VALUES * np.eye(x.shape[1])
+        step = np.linalg.solve(hessian, x.T @ (y - share) - RIDGE_OF_VALUES * best)
         best = best + step
         if np.abs(step).max() < 1e-3:
             break
