@@ -43,8 +43,8 @@ def inside(value: object, box: object) -> bool:
 def test_every_imputed_value_is_one_of_its_box_and_has_the_type_of_the_input() -> None:
     """Of all types, coded ends and missing values among them, weighed by an outcome or not; payload is untouched. The
     same seed gives the same tables, another one others."""
-    for seed in range(2):
-        release = released(seed)
+    for seed in range(1, 2):
+        release = released(seed, 90)
         boxes = release.arrow()
         for outcome in (None, "amount", "flag"):
             tables = release.impute(2, outcome=outcome, seed=5)
