@@ -260,6 +260,25 @@ def _export(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
     return DONE
 
 
+def _impute(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
+    from kanonflow.pipelines.analysis.impute_release import impute_releases
+
+    imputed = impute_releases(
+        [directory.rstrip("/") or "/" for directory in arguments.directories],
+        arguments.to,
+        arguments.m,
+        seed=arguments.seed,
+        outcome=arguments.outcome,
+        output=arguments.output,
+        hierarchies=dict(arguments.hierarchies),
+        neutralize=arguments.neutralize_formulas,
+    )
+    tell(imputed.to_json() if arguments.json else imputed.render())
+    for note in imputed.notes():
+        tell(f"kanonflow: {note}", sys.stderr)
+    return DONE
+
+
 def _conclude_stream(summary: "StreamSummary", arguments: argparse.Namespace) -> int:  # type: ignore[name-defined] # noqa: F821
     if arguments.json:
         tell(summary.to_json())
@@ -556,6 +575,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
     "rejected": _rejected,
     "verify": _verify,
     "export": _export,
+    "impute": _impute,
     "report": _report,
     "policy": _policy,
     "assess": _assess,

@@ -38,6 +38,7 @@ NOT_TRIED = {
     "only its job graph, by dry run": 1,
     "needs Spark": 1,
     "needs BigQuery": 1,
+    "needs scikit-learn, which is no part of the project": 1,
     "a test looks at the sockets of a cluster without it": 2,
     "from sources; make wheel-test installs a wheel": 1,
     "the tests install the extra": 3,

@@ -213,6 +213,7 @@ LINES = {
         (46_080, "renewals: laid down, told before and after, judged between two epochs"),
         (46_250, "ids of groups are audited"),
         (46_570, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
+        (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -355,6 +356,7 @@ CODE = [
     (66_890, "absences are measured; people of an intake that came to nothing stay together"),
     (67_170, "groups that can be followed, with their audit"),
     (67_690, "measured clauses are counted over an epoch, with their audit"),
+    (68_410, "releases are imputed for models"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -64,6 +64,39 @@ def test_the_page_runs(released: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert out.count(occupation) >= 2
 
 
+def test_the_page_on_models_runs(released: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its command, and its regression; the files are what Python gives."""
+    page = ROOT / "docs" / "models.md"
+    (command,) = re.findall(r"^    (kanonflow .*)$", page.read_text(), re.MULTILINE)
+    assert cli.main(shlex.split(command)[1:]) == 0
+    assert "imputed rows are invented" in capsys.readouterr().err
+    names: dict[str, Any] = {}
+    exec(blocks(page, "python")[0], names)
+    assert "a year later born:" in capsys.readouterr().out
+    assert names["pooled"].lower[1] < names["pooled"].estimate[1] < names["pooled"].upper[1]
+    for number, table in enumerate(names["tables"], start=1):
+        assert pyarrow.parquet.read_table(f"out/imputed/imputed-{number}.parquet").equals(table)
+        assert table.schema.field("born").type == feed().schema.field("born").type
+
+
+def test_the_figures_of_models_are_those_that_were_measured() -> None:
+    """The table of the page, of both results of the benchmark."""
+    told = re.findall(r"^\| (.*) \|$", (ROOT / "docs" / "models.md").read_text(), re.MULTILINE)[1:]
+    results = ROOT / "benchmarks" / "results"
+    gaps, slopes = (
+        json.loads((results / f"{name}.json").read_text())["tables"][0]["rows"]
+        for name in ("imputed_models", "imputed_models_score")
+    )
+    assert len(told) == len(gaps)
+    for line, row in zip(told, gaps, strict=True):
+        cells = line.split(" | ")[1:]
+        assert cells[0] == f"{row['mean']:.4f}".removeprefix("0")
+        found = {each["slope of"]: each for each in slopes if each["by"] == row["trained on"]}
+        if found:
+            age, men = (f"{found[of]['ratio']:.2f}".removeprefix("0") for of in ("age", "men"))
+            assert cells[1:] == [age, f"{found['age']['covered']} of {found['age']['of']}", men]
+
+
 def test_the_types_are_those_of_the_table(tmp_path: Path) -> None:
     """Of Arrow, Parquet, polars and DuckDB, field by field of a release with every type."""
     write_release(tmp_path, made(1, 40, lasting=True))

@@ -221,7 +221,7 @@ def _write_parquet(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _
                 write(max(held, key=lambda day: _rows(held[day])))
         for day in list(held):
             write(day)
-        work.chmod(0o777 & ~_umask())
+        work.chmod(0o777 & ~umask())
         # An empty folder that appeared there since is replaced by this; anything else is an error.
         os.rename(work, target)
     except BaseException:
@@ -237,16 +237,14 @@ def _write_csv(releases: ReleasedFiles, flat: Flat | str, target: Path, neutrali
         with os.fdopen(handle, "wb") as stream:
             writer = None
             for batch in releases.batches():
-                rows, formulas = _without_formulas(
-                    _for_csv(flat_table(batch, releases.form.fields, flat)), neutralize
-                )
+                rows, formulas = csv_table(flat_table(batch, releases.form.fields, flat), neutralize)
                 counted.formulas += formulas
                 counted.take(rows, _last_days(batch))
                 writer = writer or pyarrow.csv.CSVWriter(stream, rows.schema)
                 writer.write_table(rows)
             if writer is not None:
                 writer.close()
-        os.chmod(name, 0o666 & ~_umask())
+        os.chmod(name, 0o666 & ~umask())
         os.link(name, target)
     finally:
         os.unlink(name)
@@ -257,16 +255,20 @@ def _rows(tables: Sequence[pa.Table]) -> int:
     return sum(table.num_rows for table in tables)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """Of this process."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def _for_csv(table: pa.Table) -> pa.Table:
-    """Bytes as base64: a CSV file is text."""
+def csv_table(table: pa.Table, neutralize: bool) -> tuple[pa.Table, int]:
+    """As it stands in a CSV file, bytes as base64; and how many cells a spreadsheet would run, which then begin with '
+    if asked for."""
     columns: Mapping[str, Any] = dict(zip(table.schema.names, table.columns, strict=True))
-    return pa.table({name: _as_text(column) for name, column in columns.items()})
+    return _without_formulas(
+        pa.table({name: _as_text(column) for name, column in columns.items()}), neutralize
+    )
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:

@@ -50,13 +50,15 @@ class ReleaseForm:
     """The form of releases. arrow: their nested columns. fields: in their order. k: of the policy.
 
     lasting: whether it names an epoch, which is the promise's of cohorts that last. epoch: the column for it, which
-    no field of the release has; None where there is none."""
+    no field of the release has; None where there is none. single_rows: whether the promise is about rows, and not
+    people."""
 
     arrow: pa.Schema
     fields: tuple[ReleasedField, ...]
     k: int
     policy: str
     epoch: str | None = None
+    single_rows: bool = False
 
     def field(self, name: str) -> ReleasedField:
         """The column of that name. Raises InputError that lists the columns."""
@@ -86,7 +88,8 @@ def release_form(schema: Mapping[str, Any], *, with_epoch: bool = True) -> Relea
         epoch = free_name(_EPOCH_NAMES, names)
         fields.insert(1, ReleasedField(epoch, Kind.OWN, pa.string()))
         arrow = arrow.insert(1, pa.field(epoch, pa.string()))
-    return ReleaseForm(arrow, tuple(fields), int(told["k"]), str(told.get("policy", "")), epoch)
+    single = told.get("protect") == "row"
+    return ReleaseForm(arrow, tuple(fields), int(told["k"]), str(told.get("policy", "")), epoch, single)
 
 
 def free_name(names: tuple[str, ...], taken: Collection[str]) -> str:

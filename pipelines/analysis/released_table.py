@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.analysis.combine import Combined, combine
 from kanonflow.pipelines.analysis.coverage import (
     Cover,
     Interval,
@@ -43,6 +44,7 @@ from kanonflow.pipelines.analysis.estimate import (
     warn_of,
 )
 from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.impute import imputed_tables
 from kanonflow.pipelines.analysis.query_parts import (
     EACH,
     Part,
@@ -434,6 +436,17 @@ class ReleasedTable:
         elif pa.types.is_timestamp(kind):
             factor, result = {"ms": 1.0, "us": 1e-3}[kind.unit], pa.timestamp("ms", kind.tz)
         return Measure(self._range(of), factor, result, of)
+
+    def impute(self, m: int = 5, *, outcome: str | None = None, seed: int) -> list[pa.Table]:
+        """m tables with one value a cell for models, as ``analysis/impute.py`` says: **invented rows, which are nobody
+        and may not be joined to anything**. outcome: a field of payload that a model is about, lest slopes be drawn
+        towards 0. The same seed, the same tables. Raises InputError, naming the argument or field."""
+        return imputed_tables(self, m, outcome, seed)
+
+    @staticmethod
+    def combine(estimates: Sequence[Any], variances: Sequence[Any], **options: Any) -> Combined:
+        """Rubin's rules over what m imputed tables gave; ``analysis/combine.py`` has the formulas."""
+        return combine(estimates, variances, **options)
 
 
 def _covered(column: Any, parts: Sequence[Part]) -> list[tuple[Part, Cover]]:

@@ -11,6 +11,7 @@ from kanonflow.pipelines.options.values import (
     delimiter,
     epoch,
     instant,
+    named,
     natural,
     place,
     place_or_topic,
@@ -110,6 +111,13 @@ COMMANDS = {
         "Writes the releases that are in DIR now with one value a cell, for polars, DuckDB, pandas, Spark and others"
         " (docs/using-releases.md). Reads nothing but DIR/release, and replaces nothing.",
     ),
+    "impute": Command(
+        "write tables of single values that a release may have come from, for models",
+        "Writes M tables in which each row has one value of its box for every quasi-identifier, drawn by a model"
+        " (docs/models.md). These rows are invented: they are no people and no release, and nothing may be joined to"
+        " them."
+        " Reads nothing but DIR/release, and replaces nothing.",
+    ),
     "report": Command(
         "write a run's pages: a report for inside, a certificate for whoever has the releases",
         "Writes DIR/restricted/report.html, with exact numbers, and DIR/certificate.html, made of what is public and"
@@ -162,7 +170,7 @@ OPTIONS = (
     Option("directories", "verify", "as --release", {"nargs": "*", "metavar": "OUT", "type": place_or_topic}),
     Option(
         "directories",
-        "export",
+        "export impute",
         "the --output of a run, finished or not; several of one policy that continue each other",
         {"nargs": "+", **_DIR},
         flag="--release",
@@ -538,6 +546,37 @@ OPTIONS = (
         {"choices": ("parquet", "csv")} | _NEEDED,
     ),
     Option(
+        "--to",
+        "impute",
+        "parquet or csv: one file a table (default: %(default)s)",
+        {"choices": ("parquet", "csv"), "default": "parquet"},
+    ),
+    Option(
+        "-m",
+        "impute",
+        "how many tables (default: %(default)s)",
+        {"type": positive(int), "default": 5, "metavar": "M"},
+    ),
+    Option(
+        "--outcome",
+        "impute",
+        "field that is published as it is, and that a model is about: values are weighed by it, lest slopes be drawn"
+        " towards 0",
+        {"metavar": "FIELD"},
+    ),
+    Option(
+        "--seed",
+        "impute",
+        "the same seed, the same tables (default: %(default)s)",
+        {"type": natural, "default": 1, "metavar": "N"},
+    ),
+    Option(
+        "--hierarchy",
+        "impute",
+        "the file of a hierarchy, whose labels become leaves; others stay labels",
+        {"metavar": "FIELD=FILE", "dest": "hierarchies", "type": named} | _MANY,
+    ),
+    Option(
         "--flat",
         "export",
         "a range as columns _min, _max, _mid and _nulls, as one text such as [20, 30], or as its middle alone (default:"
@@ -546,13 +585,14 @@ OPTIONS = (
     ),
     Option(
         "--neutralize-formulas",
-        "export",
+        "export impute",
         "in CSV, put ' before text that a spreadsheet would run (=, +, -, @, tab); numbers stay as they are",
         _SWITCH,
     ),
     Option(
         "--output", "export", "default: export.parquet or export.csv in the first DIR", {"metavar": "PATH"}
     ),
+    Option("--output", "impute", "default: imputed in the first DIR", _DIR),
     Option(
         "--fit-only",
         "policy-check",
@@ -660,7 +700,7 @@ OPTIONS = (
     Option("--quiet", "stop", "no table", _SWITCH),
     Option(
         "--json",
-        f"{_RUNS} stop forget rejected verify export policy-check compare explain assess plan",
+        f"{_RUNS} stop forget rejected verify export impute policy-check compare explain assess plan",
         "print what the table says as JSON",
         _SWITCH,
     ),

@@ -33,6 +33,14 @@ def natural(text: str) -> int:
     return value
 
 
+def named(text: str) -> tuple[str, str]:
+    """A name and what it stands for, with = between them."""
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise argparse.ArgumentTypeError("must be a field, =, and its file, as in job=jobs.csv")
+    return name, value
+
+
 def several(kind: type) -> Callable[[str], list[Any]]:
     """Values between commas."""
 
