@@ -37,8 +37,8 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys, NumbersKey, partition_labels
 from kanonflow.pipelines.audit.lasting.shard_plan import read_plan
+from kanonflow.pipelines.audit.numbers.member_numbers import NumberKeys, NumbersKey, partition_labels
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
 from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
