@@ -9,6 +9,8 @@ import numpy as np
 
 from kanonflow.pipelines.analysis.coverage import Cover, Int64s, PrefixColumn, RangeColumn, SetColumn
 
+_MOST = 2**62
+
 
 class DistinctBoxes(NamedTuple):
     """first: int64 (d,), a row of each box. rows: int64 (n,), box by box; starts: int64 (d + 1,), where in these the
@@ -34,13 +36,27 @@ class DistinctBoxes(NamedTuple):
         )
 
 
-def distinct_boxes(columns: Sequence[RangeColumn | SetColumn | PrefixColumn], count: int) -> DistinctBoxes:
-    """Of ``count`` rows, those that are alike in all columns. O(columns x rows x log rows)."""
-    keys = [key for column in columns for key in column.keys]
-    order = np.lexsort(keys) if keys else np.arange(count)
-    new = np.zeros(count, dtype=np.bool_)
-    new[:1] = True
-    for key in keys:
-        new[1:] |= np.diff(key[order]) != 0
-    begins = np.flatnonzero(new)
+def box_codes(column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:
+    """A whole number a row, below the number of rows, equal where boxes are. O(rows log rows)."""
+    return _codes([np.unique(key, return_inverse=True)[1] for key in column.keys], column.keys[0].size)
+
+
+def distinct_boxes(codes: Sequence[Int64s], count: int) -> DistinctBoxes:
+    """Of ``count`` rows, those that are alike in all columns, of which ``codes`` says what is equal (``box_codes``).
+    O(columns x rows + rows log rows)."""
+    like = _codes(codes, count)
+    order = np.argsort(like, kind="stable")
+    begins = np.flatnonzero(np.diff(like[order], prepend=-1))
     return DistinctBoxes(order[begins], order, np.append(begins, count))
+
+
+def _codes(keys: Sequence[Int64s], count: int) -> Int64s:
+    """One code of several, in the order of the first, then of the second, and so on."""
+    codes, width = np.zeros(count, np.int64), 1
+    for key in keys:
+        own = int(key.max(initial=0)) + 1
+        if width * own >= _MOST:
+            codes = np.unique(codes, return_inverse=True)[1]
+            width = int(codes.max(initial=0)) + 1
+        codes, width = codes * own + key, width * own
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)

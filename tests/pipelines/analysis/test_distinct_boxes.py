@@ -17,8 +17,8 @@ from kanonflow.pipelines.analysis.coverage import (
     exact_sets,
     set_column,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import distinct_boxes
-from kanonflow.pipelines.analysis.estimate import answer_count
+from kanonflow.pipelines.analysis.distinct_boxes import box_codes, distinct_boxes
+from kanonflow.pipelines.analysis.questions import answer_count
 
 
 def drawn_columns(seed: int) -> tuple[list[RangeColumn | SetColumn], int]:
@@ -45,7 +45,7 @@ def plain(cover: Cover) -> list[tuple[int, bool, float]]:
 def test_boxes_meet_what_their_rows_meet(seed: int) -> None:
     """Each query of each column and all of them together, as rows; counts without them."""
     columns, count = drawn_columns(seed)
-    boxes = distinct_boxes(columns, count)
+    boxes = distinct_boxes([box_codes(column) for column in columns], count)
     assert sorted(boxes.rows.tolist()) == list(range(count))
     queries = [
         [Interval(0, 12, True), Interval(3, 3, True), Missing()],
@@ -68,7 +68,7 @@ def test_boxes_meet_what_their_rows_meet(seed: int) -> None:
 def test_equal_boxes_are_one() -> None:
     """And different ones are not; without columns all rows are alike."""
     column = set_column(pa.array([["a", "b"], ["b"], ["a", "b"], ["a"], ["b"]]))
-    assert distinct_boxes([column], 5).sizes.tolist() == [2, 2, 1]
+    assert distinct_boxes([box_codes(column)], 5).sizes.tolist() == [2, 2, 1]
     assert distinct_boxes([], 5).sizes.tolist() == [5]
     assert distinct_boxes([], 0).sizes.tolist() == []
 
@@ -76,5 +76,5 @@ def test_equal_boxes_are_one() -> None:
 def test_sets_in_several_orders_stay_apart() -> None:
     """No release has them; a file that somebody wrote may, and is answered all the same."""
     column = set_column(pa.array([["a", "b"], ["b", "a"]]))
-    assert distinct_boxes([column], 2).first.size == 2
+    assert distinct_boxes([box_codes(column)], 2).first.size == 2
     assert column.cover(frozenset("a")).share.tolist() == [0.5, 0.5]

@@ -88,7 +88,7 @@ def test_a_hierarchy_comes_with_its_file(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "of", "more", "told"),
     [
-        ("median", None, {}, "median is none of count, sum, mean"),
+        ("mode", None, {}, "mode is none of count, sum, mean, quantile"),
         ("count", "amount", {}, "count takes no column"),
         ("sum", None, {}, "sum needs the name of a column"),
         ("sum", "born", {}, "born has no sum; ask for the mean"),
