@@ -105,8 +105,7 @@ def answer_columns(
 ) -> dict[str, pa.Array]:
     """What an estimate tells of each group: value, bounds, what else the question tells, rows, and whether the bounds
     are further apart than a share ``wide`` of the value, of instants of a fifth of their span."""
-    temporal = question.of_instants and pa.types.is_temporal(measures[0].kind)
-    kind = measures[0].kind if temporal else pa.float64()
+    kind = measures[0].kind if question.of_instants else None
     columns = {
         name: _results(values, kind, rounding)
         for name, values, rounding in (
@@ -115,7 +114,7 @@ def answer_columns(
             ("upper", answers.upper, np.ceil),
         )
     }
-    scale = float(np.ptp(_ends(measures[0]))) / 5 if temporal else np.abs(answers.value)
+    scale = np.abs(answers.value) if kind is None else float(np.ptp(_ends(measures[0]))) / 5
     with np.errstate(invalid="ignore", over="ignore"):
         flags = answers.upper - answers.lower > wide * scale
     rows = {"rows_sure": pa.array(answers.sure), "rows_possible": pa.array(answers.possible)}
@@ -136,10 +135,10 @@ def groups_table(
     somebody = np.any([answers.possible > 0 for _, answers, _ in answered], axis=0)
     at = shown if everything else shown[somebody[shown]]
     columns: dict[str, pa.Array] = {}
-    for own, part in zip(keys, parts, strict=True):
-        columns |= {name: array.take(pa.array(part[at])) for name, array in own.items()}
-    for title, _, told in answered:
-        for name, array in told.items():
+    for key, part in zip(keys, parts, strict=True):
+        columns |= {name: array.take(pa.array(part[at])) for name, array in key.items()}
+    for title, _, own in answered:
+        for name, array in own.items():
             full = name if len(answered) == 1 else title if name == "value" else f"{title}_{name}"
             if full in columns:
                 raise InputError(f"estimate: two columns would have the name {full}")
@@ -153,8 +152,8 @@ def _ends(measure: Measure) -> Float64s:
     return (ends if ends.size else np.zeros(1)) * measure.factor
 
 
-def _results(values: Float64s, kind: pa.DataType, rounding: np.ufunc) -> pa.Array:
+def _results(values: Float64s, kind: pa.DataType | None, rounding: np.ufunc) -> pa.Array:
     none: NDArray[np.bool_] = np.isnan(values)
-    if not pa.types.is_temporal(kind):
+    if kind is None:
         return pa.array(values, pa.float64(), mask=none)
     return pa.array(rounding(np.where(none, 0, values)).astype(np.int64), mask=none).cast(kind)

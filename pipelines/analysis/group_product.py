@@ -172,6 +172,8 @@ class GroupProduct:
         left, right = self._halves
         count, split = self.sizes.size, len(left.at)
         entries = left.data(values[:split]) * np.repeat(weights, np.diff(left.starts))
+        if not right.at:
+            return np.bincount(left.parts, entries, minlength=left.width).astype(np.float64)
         one = csr_array((entries, left.parts, left.starts), shape=(count, left.width))
         other = csr_array((right.data(values[split:]), right.parts, right.starts), shape=(count, right.width))
         return np.asarray((one.T @ other).todense()).ravel()

@@ -44,7 +44,8 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Measure(NamedTuple):
-    """A column that is asked for: its ranges, a factor from their units to its values, and the type of a mean of it.
+    """A column that is asked for: its ranges, a factor from their units to its values, and the type of a mean of
+    it, None: a double.
 
     codes: int64 (n,), equal where its boxes are. name: the field's, to cut its ranges to a query over the same field.
     """
@@ -52,7 +53,7 @@ class Measure(NamedTuple):
     column: RangeColumn
     codes: Int64s
     factor: float
-    kind: pa.DataType
+    kind: pa.DataType | None
     name: str
 
     def values(self, units: Any) -> Float64s:
@@ -63,8 +64,8 @@ class Measure(NamedTuple):
 
 class Answers(NamedTuple):
     """Of each group, float64 (g,); NaN: there is no answer. sure, possible: rows that surely are, or may be, in it (and
-    have a value). shown: the groups to show, None: all. more: columns that a question has beside these. told: what to
-    know, a sentence each."""
+    have a value). shown: the groups to show, None: all. more: columns that a question has beside these. warnings: what
+    to know, a sentence each."""
 
     value: Float64s
     lower: Float64s
@@ -73,7 +74,7 @@ class Answers(NamedTuple):
     possible: Int64s
     shown: Int64s | None = None
     more: Mapping[str, pa.Array] = {}
-    told: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -284,10 +285,10 @@ class Quantile(OfRows):
         q = self.q(options)
         lower, upper = least_quantile(values, q), -least_quantile(values.mirrored, 1 - q)
         value = min(max(_spread_quantile(values, measure.column, q), lower), upper)
-        told = measure.values(np.array([value, lower, upper]))
+        three = measure.values(np.array([value, lower, upper]))
         # Whole numbers beyond 2^53 were rounded to the nearest double.
-        slack = 2 * _EPSILON * np.abs(told) if max(abs(lower), abs(upper)) >= 2.0**53 else np.zeros(3)
-        return float(told[0]), float(told[1] - slack[1]), float(told[2] + slack[2])
+        slack = 2 * _EPSILON * np.abs(three) if max(abs(lower), abs(upper)) >= 2.0**53 else np.zeros(3)
+        return float(three[0]), float(three[1] - slack[1]), float(three[2] + slack[2])
 
     def q(self, options: Options) -> Fraction:
         """Which one."""
@@ -415,12 +416,12 @@ class Share(Question):
         low, high, middle = (sums.by_box(each) for each in (sums.least, sums.high * sums.valued, sums.middle))
         if bool((sums.low[sums.valued > 0] >= 0).all()):
             rounded = 0.0 if sums.exact else 16 * _EPSILON * asked.box_of_row.size
-            found = _inner(both, low, high, middle, rows=False)
-            lower, upper = found.lower * (1 - rounded), np.minimum(found.upper * (1 + rounded), 1.0)
-            found = found._replace(lower=lower, upper=upper)
+            answers = _inner(both, low, high, middle, rows=False)
+            lower, upper = answers.lower * (1 - rounded), np.minimum(answers.upper * (1 + rounded), 1.0)
+            answers = answers._replace(lower=lower, upper=upper)
         else:
-            found = self._signed(asked, both, measure)
-        return found._replace(
+            answers = self._signed(asked, both, measure)
+        return answers._replace(
             sure=_counts(sums.surely(sums.certain)), possible=_counts(sums.possibly(sums.valued))
         )
 
@@ -461,12 +462,12 @@ class Top(Question):
     def answers(self, asked: Asked, measures: Sequence[Measure]) -> Answers:
         n = asked.options.n
         assert n is not None
-        found = (Sum() if measures else Count()).answers(asked, measures)
-        order = np.argsort(-found.value, kind="stable")
+        sizes = (Sum() if measures else Count()).answers(asked, measures)
+        order = np.argsort(-sizes.value, kind="stable")
         shown = order[:n]
-        best = 1 + found.lower.size - np.searchsorted(np.sort(found.lower), found.upper, side="right")
-        above = found.upper.size - np.searchsorted(np.sort(found.upper), found.lower, side="right")
-        worst = 1 + above - (found.upper > found.lower)
+        best = 1 + sizes.lower.size - np.searchsorted(np.sort(sizes.lower), sizes.upper, side="right")
+        above = sizes.upper.size - np.searchsorted(np.sort(sizes.upper), sizes.lower, side="right")
+        worst = 1 + above - (sizes.upper > sizes.lower)
         others = int(np.sum(best[order[n:]] <= n))
         more = {
             "rank": pa.array(np.argsort(order) + 1),
@@ -474,8 +475,8 @@ class Top(Question):
             "rank_worst": pa.array(worst),
             "surely": pa.array(worst <= n),
         }
-        told = (f"{others} more groups may be among the top {n}",) if others else ()
-        return found._replace(shown=shown, more=more, told=told)
+        others_too = (f"{others} more groups may be among the top {n}",) if others else ()
+        return sizes._replace(shown=shown, more=more, warnings=others_too)
 
 
 QUESTIONS: Mapping[str, Question] = {
@@ -507,8 +508,8 @@ def answer_mean(cover: Cover, measure: Measure) -> Answer:
     rows = _rows_of(cover, ones, [measure], [None], whole=False)
     if rows is None:
         return Answer(None, None, None, 0, 0)
-    told = Mean().of_rows(rows, [measure], Options())
-    return Answer(*told, int(rows[0].sure.sum()), rows[0].rows.size)
+    three = Mean().of_rows(rows, [measure], Options())
+    return Answer(*three, int(rows[0].sure.sum()), rows[0].rows.size)
 
 
 def _own_queries(product: GroupProduct, measure: Measure) -> Callable[[int], Any]:
@@ -527,7 +528,7 @@ def _rows_of(
     missing value adds nothing."""
     if any(isinstance(query, Missing) for query in queries):
         return None
-    many, found = len(measures) > 1, []
+    many, of_each = len(measures) > 1, []
     if not many:
         valued = measures[0].column.valued[cover.rows]
         cover = Cover(cover.rows[valued], cover.sure[valued], cover.share[valued])
@@ -543,8 +544,8 @@ def _rows_of(
         if many:
             one = np.where(column.nulls, np.where(column.valued, np.minimum(one, 0.0), 0.0), one)
             other = np.where(column.nulls, np.where(column.valued, np.maximum(other, 0.0), 0.0), other)
-        found.append(Values(sure, one, other, weight, rows[cover.rows]))
-    return found if cover.rows.size else None
+        of_each.append(Values(sure, one, other, weight, rows[cover.rows]))
+    return of_each if cover.rows.size else None
 
 
 @dataclass(frozen=True)

@@ -227,8 +227,8 @@ class ReleasedTable:
         ]
         windows = [*wanted.of(WINDOW_FIELD), *numerator.of(WINDOW_FIELD)]
         windows += [own.query for own in divided.get(WINDOW_FIELD, (None, []))[1]]
-        told = [sentence for _, answers, _ in answered for sentence in answers.told]
-        return warn_of(Estimate(table, (*self._cut_windows(windows), *self._warnings(used, table), *told)))
+        more = [sentence for _, answers, _ in answered for sentence in answers.warnings]
+        return warn_of(Estimate(table, (*self._cut_windows(windows), *self._warnings(used, table), *more)))
 
     def _warnings(self, used: Sequence[str], table: pa.Table) -> Iterator[str]:
         columns = [table.column(name) for name in table.column_names if name.split("_")[-1] == "wide"]
@@ -310,13 +310,13 @@ class ReleasedTable:
         return sets, [Part(self._leaves(name, values), value=value) for value, values in queries]
 
     def _regions(self, asked: Region | Sequence[Region] | None) -> Regions:
-        found = [
+        regions = [
             {name: self._where(name, each) for name, each in region.items()}
             for region in ([asked or {}] if asked is None or isinstance(asked, Mapping) else asked)
         ]
         return Regions(
-            {name: column for region in found for name, (column, _) in region.items()},
-            [{name: query for name, (_, query) in region.items()} for region in found],
+            {name: column for region in regions for name, (column, _) in region.items()},
+            [{name: query for name, (_, query) in region.items()} for region in regions],
         )
 
     def _where(self, name: str, asked: Any) -> tuple[Any, Any]:
@@ -441,7 +441,7 @@ class ReleasedTable:
             raise InputError(f"estimate: {of} has no {what}; numbers have, and of days and instants the mean")
         if form_of(kind).per_day is not None and not QUESTIONS[what].of_instants:
             raise InputError(f"estimate: {of} has no {what}; ask for the mean")
-        factor, result = 1.0, pa.float64()
+        factor, result = 1.0, None
         if pa.types.is_decimal(kind):
             factor = 10.0**-kind.scale
         elif pa.types.is_date(kind):
