@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kanonflow.pipelines.analysis.coverage import Cover, Int64s, PrefixColumn, RangeColumn, SetColumn
+from kanonflow.pipelines.analysis.coverage import Int64s, PrefixColumn, RangeColumn, SetColumn
 
 _MOST = 2**62
 
@@ -24,16 +24,6 @@ class DistinctBoxes(NamedTuple):
     def sizes(self) -> Int64s:
         """Rows of each, int64 (d,)."""
         return np.diff(self.starts)
-
-    def of_rows(self, cover: Cover) -> Cover:
-        """A cover of boxes as one of rows; O(rows that are met)."""
-        begins, sizes = self.starts[cover.rows], self.sizes[cover.rows]
-        ends = np.cumsum(sizes)
-        at = np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)
-        order = np.argsort(self.rows[at], kind="stable")
-        return Cover(
-            self.rows[at][order], np.repeat(cover.sure, sizes)[order], np.repeat(cover.share, sizes)[order]
-        )
 
 
 def box_codes(column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:
@@ -60,3 +50,9 @@ def _codes(keys: Sequence[Int64s], count: int) -> Int64s:
             width = int(codes.max(initial=0)) + 1
         codes, width = codes * own + key, width * own
     return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+
+
+def runs(begins: Int64s, sizes: Int64s) -> Int64s:
+    """Whole numbers from each beginning on, as many as each size, one run after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)

@@ -29,6 +29,7 @@ from kanonflow.pipelines.analysis.coverage import (
     RangeColumn,
     SetColumn,
 )
+from kanonflow.pipelines.analysis.distinct_boxes import runs
 from kanonflow.pipelines.analysis.query_parts import Part
 
 
@@ -95,7 +96,7 @@ def parts_of_column(
     order = np.lexsort((parts, rows))
     starts = _starts(np.bincount(rows, minlength=first.size))
     sizes = np.diff(starts)[like]
-    at = order[_runs(starts[like], sizes)]
+    at = order[runs(starts[like], sizes)]
     return FieldParts(_starts(sizes), parts[at], sure[at], share[at], tuple(asked), name)
 
 
@@ -192,7 +193,7 @@ class GroupProduct:
         for first in range(left.width):
             at, own = order[ends[first] : ends[first + 1]], boxes[ends[first] : ends[first + 1]]
             sizes = np.diff(right.starts)[own]
-            entries = _runs(right.starts[own], sizes)
+            entries = runs(right.starts[own], sizes)
             by_part = np.argsort(right.parts[entries], kind="stable")
             entries, one = entries[by_part], np.repeat(np.arange(own.size), sizes)[by_part]
             surely = sure[0][at][one] * sure[1][entries] > 0
@@ -215,7 +216,7 @@ class GroupProduct:
             sizes = np.diff(field.starts)
             of_entry = np.repeat(np.arange(count), np.diff(half.starts))
             more = sizes[of_entry]
-            old, new = np.repeat(np.arange(of_entry.size), more), _runs(field.starts[of_entry], more)
+            old, new = np.repeat(np.arange(of_entry.size), more), runs(field.starts[of_entry], more)
             half = _Half(
                 _starts(np.diff(half.starts) * sizes),
                 half.parts[old] * field.width + field.parts[new],
@@ -227,9 +228,3 @@ class GroupProduct:
 
 def _starts(sizes: Int64s) -> Int64s:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _runs(begins: Int64s, sizes: Int64s) -> Int64s:
-    """Whole numbers from each beginning on, as many as each size, one run after the other."""
-    ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)

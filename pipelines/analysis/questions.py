@@ -36,7 +36,7 @@ from kanonflow.pipelines.analysis.coverage import (
     Missing,
     RangeColumn,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, distinct_boxes
+from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, distinct_boxes, runs
 from kanonflow.pipelines.analysis.group_product import GroupProduct
 from kanonflow.schemas.errors import InputError
 
@@ -131,10 +131,7 @@ class Cells(NamedTuple):
     def of(self, cover: Cover) -> Cover:
         """A cover of boxes as one of cells."""
         sizes = np.diff(self.starts)[cover.rows]
-        ends = np.cumsum(sizes)
-        at = np.arange(ends[-1] if ends.size else 0) + np.repeat(
-            self.starts[cover.rows] - ends + sizes, sizes
-        )
+        at = runs(self.starts[cover.rows], sizes)
         return Cover(at, np.repeat(cover.sure, sizes), np.repeat(cover.share, sizes))
 
 
