@@ -184,10 +184,12 @@ class Sum(Question):
         slack = 8 * _EPSILON * possible * sums.possibly(np.abs(sums.low) + np.abs(sums.high))
         if sums.exact:
             slack = np.zeros_like(slack)
-        # Of a sum that no double holds, the largest double is a lower bound.
-        lower = np.minimum((lower - slack) * sums.unit, MOST)
-        upper = np.maximum((upper + slack) * sums.unit, -MOST)
-        return Answers(value * sums.unit, lower, upper, _counts(sums.surely(sums.certain)), _counts(possible))
+        with np.errstate(over="ignore"):
+            # Of a sum that no double holds, the largest double is a lower bound.
+            lower = np.minimum((lower - slack) * sums.unit, MOST)
+            upper = np.maximum((upper + slack) * sums.unit, -MOST)
+            value = value * sums.unit
+        return Answers(value, lower, upper, _counts(sums.surely(sums.certain)), _counts(possible))
 
 
 class OfRows(Question):
