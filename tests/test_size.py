@@ -44,7 +44,7 @@ class Asks(NamedTuple):
 ASKS = {
     "kind of field or form of value": Asks(
         files=27,
-        places=162,
+        places=160,
         names=frozenset(
             {
                 "QuasiType",
@@ -214,6 +214,7 @@ LINES = {
         (46_250, "ids of groups are audited"),
         (46_570, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
+        (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -357,6 +358,7 @@ CODE = [
     (67_170, "groups that can be followed, with their audit"),
     (67_690, "measured clauses are counted over an epoch, with their audit"),
     (68_410, "releases are imputed for models"),
+    (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -158,7 +158,10 @@ class SetColumn:
     def each(self) -> list[Any]:
         """What can be asked for one by one: the values that occur, the missing one last."""
         occurring: list[int] = np.unique(self.codes).tolist() if self.of_row.size else []
-        return sorted((self.values[at] for at in occurring), key=lambda value: (value is None, value or ""))
+        return sorted(
+            (self.values[at] for at in occurring),
+            key=lambda value: (value is None, "" if value is None else value),
+        )
 
     def cover(self, query: frozenset[Any]) -> Cover:
         """The rows whose set meets these values. O(members + n)."""

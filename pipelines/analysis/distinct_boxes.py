@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kanonflow.pipelines.analysis.coverage import Cover, Int64s, PrefixColumn, RangeColumn, SetColumn
+from kanonflow.pipelines.analysis.coverage import Int64s, PrefixColumn, RangeColumn, SetColumn
+
+_MOST = 2**62
 
 
 class DistinctBoxes(NamedTuple):
@@ -23,24 +25,34 @@ class DistinctBoxes(NamedTuple):
         """Rows of each, int64 (d,)."""
         return np.diff(self.starts)
 
-    def of_rows(self, cover: Cover) -> Cover:
-        """A cover of boxes as one of rows; O(rows that are met)."""
-        begins, sizes = self.starts[cover.rows], self.sizes[cover.rows]
-        ends = np.cumsum(sizes)
-        at = np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)
-        order = np.argsort(self.rows[at], kind="stable")
-        return Cover(
-            self.rows[at][order], np.repeat(cover.sure, sizes)[order], np.repeat(cover.share, sizes)[order]
-        )
+
+def box_codes(column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:
+    """A whole number a row, below the number of rows, equal where boxes are. O(rows log rows)."""
+    return _codes([np.unique(key, return_inverse=True)[1] for key in column.keys], column.keys[0].size)
 
 
-def distinct_boxes(columns: Sequence[RangeColumn | SetColumn | PrefixColumn], count: int) -> DistinctBoxes:
-    """Of ``count`` rows, those that are alike in all columns. O(columns x rows x log rows)."""
-    keys = [key for column in columns for key in column.keys]
-    order = np.lexsort(keys) if keys else np.arange(count)
-    new = np.zeros(count, dtype=np.bool_)
-    new[:1] = True
-    for key in keys:
-        new[1:] |= np.diff(key[order]) != 0
-    begins = np.flatnonzero(new)
+def distinct_boxes(codes: Sequence[Int64s], count: int) -> DistinctBoxes:
+    """Of ``count`` rows, those that are alike in all columns, of which ``codes`` says what is equal (``box_codes``).
+    O(columns x rows + rows log rows)."""
+    like = _codes(codes, count)
+    order = np.argsort(like, kind="stable")
+    begins = np.flatnonzero(np.diff(like[order], prepend=-1))
     return DistinctBoxes(order[begins], order, np.append(begins, count))
+
+
+def _codes(keys: Sequence[Int64s], count: int) -> Int64s:
+    """One code of several, in the order of the first, then of the second, and so on."""
+    codes, width = np.zeros(count, np.int64), 1
+    for key in keys:
+        own = int(key.max(initial=0)) + 1
+        if width * own >= _MOST:
+            codes = np.unique(codes, return_inverse=True)[1]
+            width = int(codes.max(initial=0)) + 1
+        codes, width = codes * own + key, width * own
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+
+
+def runs(begins: Int64s, sizes: Int64s) -> Int64s:
+    """Whole numbers from each beginning on, as many as each size, one run after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)

@@ -1,4 +1,4 @@
-"""Counts, sums and means of a release, each with the bounds that hold for every input the release can come from.
+"""Answers from a release, each with the bounds that hold for every input the release can come from.
 
 A released row stands for one record of the input: its payload is that record's, and the record's quasi-identifiers lie
 in the row's box, its time in the row's window. In closed classes, of people and of cohorts that last, all rows of a
@@ -7,51 +7,46 @@ Which record it is, nobody can tell, and nothing here needs it. So for a query Q
 
     S   rows whose box lies within Q: their records are in Q         n_S of them
     P   rows whose box meets Q but does not lie within it: their records may be in Q
-    w   share of a row's box that lies in Q, under a uniform spread over the box, field by field (coverage.py)
+    w   share of a row's box that lies in Q, field by field (coverage.py)
+
+What can be asked, and what value and bounds then are, is said in ``questions.py``, for a count for example
 
     COUNT   value = sum w         lower = n_S                        upper = n_S + n_P
-    SUM x   value = sum w m       lower = sum_S a + sum_P min(a, 0)  upper = sum_S b + sum_P max(b, 0)
-    MEAN x  value = sum w m / sum w
-            lower = min over T within P of (sum_S a + sum_T a) / (n_S + n_T); upper the same with max and b
 
 where [a, b] is what x can be in a row that is in Q, and m its middle: of payload a = b = m = x; of a field that is
-released as ranges the box, cut to Q where Q asks for the same field. The best T of a mean is the rows with the least a
-(the greatest b) one after the other, as long as each still moves the mean: sorting finds it exactly. Where x may be
-missing a row of S counts as one of P, and where it is missing the row is left out, as SQL does.
+released as ranges the box, cut to Q where Q asks for the same field. Where x may be missing a row of S counts as one of
+P, and where it is missing the row is left out, as SQL does.
 
-Every assignment of values within the boxes keeps these bounds, and some assignment of each row by itself reaches them.
-They are no confidence intervals: the truth is within them every time. They are widened by the rounding of the sums.
+Every assignment of values within the boxes keeps these bounds. They are no confidence intervals: the truth is within
+them every time. They are widened by the rounding of the sums. Those of counts, sums, means, quantiles, and of shares
+and ratios of counts are reached by some assignment of each row by itself, and so are those of shares and ratios of sums
+of payload above 0; those of variances, and ranks, give something away.
 What they are about:
 
 - the rows that were released; rows that were rejected or still wait are in no release;
 - attributes as the release knows them: of cohorts that last those at entry; of a field with ``outside: code``
   values beyond the domain at its end;
-- under a uniform spread only the value is right on average; the bounds need no spread.
+- under a spread within boxes only the value is right on average; the bounds need no spread.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import Cover, Interval, Missing, RangeColumn, every_row, nobody
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes
-from kanonflow.pipelines.analysis.query_parts import Part
+from kanonflow.pipelines.analysis.coverage import Float64s, Int64s
+from kanonflow.pipelines.analysis.questions import Answers, Measure, Question
 from kanonflow.pipelines.terminal.table import aligned
+from kanonflow.schemas.errors import InputError
 
-WHATS = ("count", "sum", "mean")
 WIDE = 0.5
 """Bounds further apart than this share of the value are called wide."""
-
-Float64s = NDArray[np.float64]
-_MOST = sys.float_info.max
 
 
 class WideBoundsWarning(UserWarning):
@@ -92,106 +87,6 @@ class Estimate:
         return self.table.to_pandas(types_mapper=pandas.ArrowDtype)
 
 
-class Measure(NamedTuple):
-    """What is added up: its ranges, a factor from their units to the column's values, and the type of the result.
-
-    asked: the field's name, to cut its ranges to a query over the same field."""
-
-    column: RangeColumn
-    factor: float
-    kind: pa.DataType
-    name: str
-
-
-class Answer(NamedTuple):
-    """Of one query. value, lower, upper: None where no row can be in it (of sums 0)."""
-
-    value: float | None
-    lower: float | None
-    upper: float | None
-    sure: int
-    possible: int
-
-
-def answer_count(cover: Cover, count: NDArray[np.int64] | None = None) -> Answer:
-    """COUNT of the rows of a query (see above). count: rows of each box; None: the cover is one of rows."""
-    own = np.ones(cover.rows.size, np.int64) if count is None else count[cover.rows]
-    sure, possible = int(own[cover.sure].sum()), int(own.sum())
-    return Answer(float((cover.share * own).sum()), float(sure), float(possible), sure, possible)
-
-
-def answer_sum(cover: Cover, measure: Measure, query: Interval | None = None) -> Answer:
-    """SUM of a measure over a query; ``query``: on the measure's own field. O(m)."""
-    sure, low, high, weight, rows = _measured(cover, measure, query)
-    if not rows.size:
-        return Answer(0.0, 0.0, 0.0, 0, 0)
-    unit = unit_of_sums(low, high)
-    low, high = low / unit, high / unit
-    lower = float(np.where(sure, low, np.minimum(low, 0.0)).sum())
-    upper = float(np.where(sure, high, np.maximum(high, 0.0)).sum())
-    value = float((weight * _middle(low, high)).sum())
-    slack = _rounding(low, high) * rows.size
-    # Of a sum that no double holds, the largest double is a lower bound.
-    lower, upper = min((lower - slack) * unit, _MOST), max((upper + slack) * unit, -_MOST)
-    return Answer(value * unit, lower, upper, int(sure.sum()), rows.size)
-
-
-def answer_mean(cover: Cover, measure: Measure, query: Interval | None = None) -> Answer:
-    """MEAN of a measure over a query, if anybody is in it; ``query``: on the measure's own field. O(m log m)."""
-    sure, low, high, weight, rows = _measured(cover, measure, query)
-    if not rows.size:
-        return Answer(None, None, None, 0, 0)
-    unit = unit_of_sums(low, high)
-    low, high = low / unit, high / unit
-    slack = _rounding(low, high)
-    lower, upper = _least_mean(low, sure) - slack, -_least_mean(-high, sure) + slack
-    total = float(weight.sum())
-    value = float((weight * _middle(low, high)).sum()) / total if total > 0 else (lower + upper) / 2
-    return Answer(value * unit, lower * unit, upper * unit, int(sure.sum()), rows.size)
-
-
-def unit_of_sums(*values: Float64s) -> float:
-    """A power of two by which values are divided before they are added up: 1 unless their sum could be no double."""
-    most = max(float(np.abs(each).max(initial=0.0)) for each in values)
-    count = max(each.size for each in values)
-    return 1.0 if most < _MOST / 4 / (count + 1) else 2.0 ** (count.bit_length() + 2)
-
-
-def grouped(
-    what: str,
-    parts: Mapping[str, Sequence[tuple[Part, Cover]]],
-    base: Cover,
-    measure: Measure | None,
-    boxes: DistinctBoxes,
-) -> Iterator[tuple[tuple[Part, ...], Answer]]:
-    """The answer for every combination of parts of fields, the last field's fastest, among the boxes of ``base``.
-
-    Covers: of ``boxes``. What fields before share is worked out once, and where nobody is left nothing is.
-    """
-    own = None if measure is None else measure.name
-
-    def answer(cover: Cover, query: Interval | None) -> Answer:
-        if measure is None:
-            return answer_count(cover, boxes.sizes)
-        return (answer_sum if what == "sum" else answer_mean)(boxes.of_rows(cover), measure, query)
-
-    empty = answer(nobody(), None)
-
-    def narrowed(
-        names: Sequence[str], chosen: tuple[Part, ...], cover: Cover, query: Interval | None
-    ) -> Iterator[tuple[tuple[Part, ...], Answer]]:
-        if not names:
-            yield chosen, answer(cover, query) if cover.rows.size else empty
-            return
-        name, *others = names
-        for part, met in parts[name]:
-            both = nobody() if name == own and isinstance(part.query, Missing) else cover.both(met)
-            cut = part.query if name == own and isinstance(part.query, Interval) else query
-            yield from narrowed(others, (*chosen, part), both, cut)
-
-    return narrowed(list(parts), (), base, None)
-
-
 def _shown(value: Any) -> str:
     if value is None:
         return "-"
@@ -205,46 +100,60 @@ def warn_of(estimate: Estimate) -> Estimate:
     return estimate
 
 
-def total_cover(covers: Sequence[Cover], count: int) -> Cover:
-    """The rows that are in all of some covers."""
-    base = every_row(count)
-    for cover in covers:
-        base = base.both(cover)
-    return base
+def answer_columns(
+    question: Question, answers: Answers, measures: Sequence[Measure], wide: float
+) -> dict[str, pa.Array]:
+    """What an estimate tells of each group: value, bounds, what else the question tells, rows, and whether the bounds
+    are further apart than a share ``wide`` of the value, of instants of a fifth of their span."""
+    kind = measures[0].kind if question.of_instants else None
+    columns = {
+        name: _results(values, kind, rounding)
+        for name, values, rounding in (
+            ("value", answers.value, np.rint),
+            ("lower", answers.lower, np.floor),
+            ("upper", answers.upper, np.ceil),
+        )
+    }
+    scale = np.abs(answers.value) if kind is None else float(np.ptp(_ends(measures[0]))) / 5
+    with np.errstate(invalid="ignore", over="ignore"):
+        flags = answers.upper - answers.lower > wide * scale
+    rows = {"rows_sure": pa.array(answers.sure), "rows_possible": pa.array(answers.possible)}
+    return columns | dict(answers.more) | rows | {"wide": pa.array(flags)}
 
 
-def _measured(
-    cover: Cover, measure: Measure, query: Interval | None
-) -> tuple[NDArray[np.bool_], Float64s, Float64s, Float64s, NDArray[np.int64]]:
-    """Of the rows whose measure can be there: whether it surely is, its ends, and the row's weight."""
+def groups_table(
+    keys: Sequence[Mapping[str, pa.Array]],
+    parts: Sequence[Int64s],
+    answered: Sequence[tuple[str, Answers, Mapping[str, pa.Array]]],
+    *,
+    everything: bool,
+) -> pa.Table:
+    """A row a group. keys: of each field the columns of its parts; parts: of each field the part of each group;
+    answered: title, answers and columns of each question; everything: groups in which nobody can be, too."""
+    shown = answered[0][1].shown
+    shown = np.arange(answered[0][1].value.size) if shown is None else shown
+    somebody = np.any([answers.possible > 0 for _, answers, _ in answered], axis=0)
+    at = shown if everything else shown[somebody[shown]]
+    columns: dict[str, pa.Array] = {}
+    for key, part in zip(keys, parts, strict=True):
+        columns |= {name: array.take(pa.array(part[at])) for name, array in key.items()}
+    for title, _, own in answered:
+        for name, array in own.items():
+            full = name if len(answered) == 1 else title if name == "value" else f"{title}_{name}"
+            if full in columns:
+                raise InputError(f"estimate: two columns would have the name {full}")
+            columns[full] = array.take(pa.array(at))
+    return pa.table(columns)
+
+
+def _ends(measure: Measure) -> Float64s:
     column = measure.column
-    valued = column.valued[cover.rows]
-    rows = cover.rows[valued]
-    low, high = column.clipped(query)
-    weight = cover.share[valued]
-    if query is None:
-        # A query on the field itself has left the missing values out already.
-        weight = weight * (1.0 - column.missing_share()[rows])
-    sure = cover.sure[valued] & ~column.nulls[rows]
-    ends = low[rows].astype(np.float64) * measure.factor, high[rows].astype(np.float64) * measure.factor
-    return sure, *ends, weight, rows
+    ends = np.concatenate([column.low[column.valued], column.high[column.valued]])
+    return (ends if ends.size else np.zeros(1)) * measure.factor
 
 
-def _least_mean(values: Float64s, sure: NDArray[np.bool_]) -> float:
-    """The least mean of all sure values and any of the others; of at least one value."""
-    rest = np.sort(values[~sure])
-    sums = values[sure].sum() + np.concatenate([[0.0], np.cumsum(rest)])
-    counts = int(sure.sum()) + np.arange(rest.size + 1)
-    first = 1 if counts[0] == 0 else 0
-    return float((sums[first:] / counts[first:]).min())
-
-
-def _middle(low: Float64s, high: Float64s) -> Float64s:
-    return low / 2 + high / 2
-
-
-def _rounding(low: Float64s, high: Float64s) -> float:
-    """A bound on what adding up n numbers one after the other may lose of their mean; 0 where nothing is lost."""
-    most = float(max(np.abs(low).max(initial=0.0), np.abs(high).max(initial=0.0)))
-    whole = most * low.size < 2.0**53 and not np.any(low % 1) and not np.any(high % 1)
-    return 0.0 if whole else 4 * float(np.finfo(np.float64).eps) * low.size * most
+def _results(values: Float64s, kind: pa.DataType | None, rounding: np.ufunc) -> pa.Array:
+    none: NDArray[np.bool_] = np.isnan(values)
+    if kind is None:
+        return pa.array(values, pa.float64(), mask=none)
+    return pa.array(rounding(np.where(none, 0, values)).astype(np.int64), mask=none).cast(kind)

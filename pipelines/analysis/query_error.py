@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.analysis.certain_bounds import unit_of_sums
 from kanonflow.pipelines.analysis.coverage import (
     Cover,
     Interval,
@@ -25,7 +26,7 @@ from kanonflow.pipelines.analysis.coverage import (
     exact_sets,
     prefix_column,
 )
-from kanonflow.pipelines.analysis.estimate import answer_count, answer_mean, unit_of_sums
+from kanonflow.pipelines.analysis.questions import answer_count, answer_mean
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.schemas.hierarchy import ROOT

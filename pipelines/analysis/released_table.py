@@ -5,20 +5,21 @@ read_release("out").estimate("mean", "amount", by={"birth_date": "10y", "gender"
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kanonflow.pipelines.analysis.asked_questions import Columns, asked_questions
 from kanonflow.pipelines.analysis.combine import Combined, combine
 from kanonflow.pipelines.analysis.coverage import (
-    Cover,
+    Int64s,
     Interval,
-    Missing,
     PrefixColumn,
     RangeColumn,
     SetColumn,
@@ -32,18 +33,10 @@ from kanonflow.pipelines.analysis.coverage import (
     set_column,
     window_column,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import distinct_boxes
-from kanonflow.pipelines.analysis.estimate import (
-    WHATS,
-    WIDE,
-    Answer,
-    Estimate,
-    Measure,
-    grouped,
-    total_cover,
-    warn_of,
-)
+from kanonflow.pipelines.analysis.distinct_boxes import box_codes, distinct_boxes
+from kanonflow.pipelines.analysis.estimate import WIDE, Estimate, answer_columns, groups_table, warn_of
 from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.group_product import GroupProduct, parts_of_column, parts_of_cover
 from kanonflow.pipelines.analysis.impute import imputed_tables
 from kanonflow.pipelines.analysis.query_parts import (
     EACH,
@@ -53,6 +46,8 @@ from kanonflow.pipelines.analysis.query_parts import (
     members,
     within_ranges,
 )
+from kanonflow.pipelines.analysis.questions import QUESTIONS, Asked, Measure, Options
+from kanonflow.pipelines.analysis.regions import Regions, region_cover
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm, release_form
 from kanonflow.pipelines.analysis.released_files import open_releases
 from kanonflow.schemas.avro_schema import release_avro_schema
@@ -62,8 +57,10 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_file import read_hierarchy
 from kanonflow.schemas.kinds.forms import form_of
 
+MOST_GROUPS = 10_000_000
 WINDOW_FIELD = "window"
 Hierarchies = Mapping[str, Hierarchy | str | os.PathLike[str]]
+Region = Mapping[str, Any]
 
 
 def read_release(
@@ -102,6 +99,7 @@ class ReleasedTable:
             if form.field(name).kind is not Kind.LABEL:
                 raise InputError(f"hierarchies: {name} is released without a hierarchy")
         self._columns: dict[tuple[str, bool], RangeColumn | SetColumn | PrefixColumn] = {}
+        self._codes: dict[tuple[str, bool], Int64s] = {}
 
     @classmethod
     def of(cls, released: pa.Table, bound: BoundPolicy) -> ReleasedTable:
@@ -146,93 +144,100 @@ class ReleasedTable:
 
     def estimate(
         self,
-        what: str,
-        of: str | None = None,
+        what: str | Sequence[str],
+        of: Columns | Sequence[Columns] | None = None,
         *,
         by: Mapping[str, Any] | None = None,
-        where: Mapping[str, Any] | None = None,
+        where: Region | Sequence[Region] | None = None,
+        q: Any = None,
+        n: int | None = None,
+        part: Region | Sequence[Region] | None = None,
+        within: Sequence[str] | None = None,
         wide: float = WIDE,
     ) -> Estimate:
-        """A count, a sum or a mean with bounds that hold, by parts of fields.
+        """Counts, sums, means and more, with bounds that hold, by parts of fields.
 
-        what: ``"count"``, ``"sum"`` or ``"mean"``; of: the column that is summed, with values as they were or released
-        as ranges. Definitions, and what the bounds are about, are in ``analysis/estimate.py``.
+        what: ``"count"``, ``"sum"``, ``"mean"``, ``"quantile"``, ``"median"``, ``"variance"``, ``"ratio"``,
+            ``"share"``, ``"top"``, or a list of these; each is defined by its class in ``analysis/questions.py``, and
+            what the bounds are about is in ``analysis/estimate.py``.
+        of: the column that is asked for, with values as they were or released as ranges; of a ratio a pair ``(x, y)``;
+            a list asks each question of each.
         by: for each field its parts, of which every combination is a group; a row is in one part at most:
             a field with ranges, dates or numbers: edges ``[0, 18, 65, None]``, each part with its first edge and
             without its last, None for missing values; or a period of dates and instants, ``"1mo"`` (h, d, w, mo, q, y);
             ``"window"``: the same over the windows of rows, or ``"each"`` (unless a field has that name);
             categories and labels: ``"each"`` value or leaf that occurs, or a list, in which a tuple is one part.
         where: the rows that are asked for: a pair of edges ``(18, 65)`` or a category, or a list of categories; None:
-            the missing ones. wide: bounds further apart than this share of the value are marked, and warned of; of days
-            and instants: than this share of a fifth of the released span.
+            the missing ones. A list of mappings: rows in any of them, counted once.
+        q: of a quantile, 0 to 1, or a list. n: how many groups ``top`` shows.
+        part: of a ratio of counts, which rows of a group are in its numerator, as ``where``.
+        within: of a share, the fields of ``by`` whose parts make up its parent; () for all rows of ``where``.
+        wide: bounds further apart than this share of the value are marked, and warned of; of days and instants: than
+            this share of a fifth of the released span.
 
         Returns a row a group; groups in which nobody can be are left out unless they were asked for by edges or
-        names. Raises InputError, naming the field. O(rows x groups) at worst, O(rows x mean parts a row meets) mostly.
+        names. Of several questions each column has the question before it: ``mean_amount``, ``mean_amount_lower``.
+        Raises InputError, naming the field. Counts, sums, shares and ratios of counts take one product over distinct
+        boxes (``group_product.py``), the rest O(rows that meet a group) a group.
         """
-        if what not in WHATS:
-            raise InputError(f"estimate: {what} is none of {', '.join(WHATS)}")
-        if (of is None) != (what == "count"):
-            raise InputError(f"estimate: {what} {'takes no column' if of else 'needs the name of a column'}")
-        measure = None if of is None else self.measure(what, of)
-        where, by = where or {}, by or {}
-        if both := set(where) & set(by):
-            raise InputError(
-                f"estimate: {', '.join(sorted(both))} is in by and in where; narrow the parts of by"
-            )
-        wanted = {name: self._where(name, asked) for name, asked in where.items()}
+        options = {"q": q, "n": n, "part": part, "within": within}
+        questions = asked_questions(what, of, options)
+        by = by or {}
+        wanted, numerator = self._regions(where), self._regions(part)
+        for one, other, names in (
+            ("by", "where", set(by) & set(wanted.columns)),
+            ("part", "by or where", set(numerator.columns) & {*by, *wanted.columns}),
+        ):
+            if names:
+                raise InputError(
+                    f"estimate: {', '.join(sorted(names))} is in {one} and in {other}; narrow the parts of {one}"
+                )
         divided = {name: self._parts(name, asked) for name, asked in by.items()}
-        columns = [column for column, _ in (*wanted.values(), *divided.values())]
-        boxes = distinct_boxes(columns, len(self))
-        base = total_cover(
-            [column.of(boxes.first).cover(query) for column, query in wanted.values()], boxes.first.size
+        if math.prod(len(parts) for _, parts in divided.values()) > MOST_GROUPS:
+            raise InputError(f"estimate: more than {MOST_GROUPS:,} groups; take fewer parts, or fewer fields")
+        columns = wanted.columns | numerator.columns | {name: column for name, (column, _) in divided.items()}
+        codes = {name: self._box_codes(name, column) for name, column in columns.items()}
+        boxes = distinct_boxes(list(codes.values()), len(self))
+        own = {name: column.of(boxes.first) for name, column in columns.items()}
+        base, count = region_cover(own, wanted.queries, boxes.first.size), boxes.first.size
+        by_field = [
+            parts_of_column(name, own[name], codes[name][boxes.first], parts)
+            for name, (_, parts) in divided.items()
+        ]
+        chosen = Options(
+            n=n,
+            part=None if part is None else region_cover(own, numerator.queries, count),
+            within=None if within is None else tuple(within),
         )
-        queries = {name: query for name, (_, query) in wanted.items()}
-        own = queries.get(of or "")
-        if measure is not None and isinstance(own, Interval):
-            measure = measure._replace(column=_cut(measure.column, own))
-        elif isinstance(own, Missing):
-            base = nobody()
-        parts = {name: _covered(column.of(boxes.first), each) for name, (column, each) in divided.items()}
-        groups = list(grouped(what, parts, base, measure, boxes))
-        estimate = self._estimate(what, by, where, groups, measure, wide)
-        asked = [queries.get(WINDOW_FIELD), *(part.query for part, _ in parts.get(WINDOW_FIELD, ()))]
-        return warn_of(
-            dataclasses.replace(estimate, warnings=(*self._cut_windows(asked), *estimate.warnings))
-        )
+        answered = []
+        for each in questions:
+            measures = [self.measure(each.question.name, name) for name in each.columns]
+            cut = [wanted.narrowed(measure) for measure in measures]
+            rows = nobody() if None in cut else base
+            product = GroupProduct((parts_of_cover(rows, count), *by_field), boxes.sizes)
+            there = [one or whole for one, whole in zip(cut, measures, strict=True)]
+            answers = each.question.answers(Asked(product, boxes, replace(chosen, q=each.q)), there)
+            answered.append((each.title, answers, answer_columns(each.question, answers, there, wide)))
+        everything = all(asked != EACH and not isinstance(asked, str) for asked in by.values())
+        keys = [self._key_columns(name, parts) for name, (_, parts) in divided.items()]
+        table = groups_table(keys, product.parts, answered, everything=everything)
+        used = [
+            *by,
+            *wanted.columns,
+            *numerator.columns,
+            *(name for each in questions for name in each.columns),
+        ]
+        windows = [*wanted.of(WINDOW_FIELD), *numerator.of(WINDOW_FIELD)]
+        windows += [own.query for own in divided.get(WINDOW_FIELD, (None, []))[1]]
+        more = [sentence for _, answers, _ in answered for sentence in answers.warnings]
+        return warn_of(Estimate(table, (*self._cut_windows(windows), *self._warnings(used, table), *more)))
 
-    def _estimate(
-        self,
-        what: str,
-        by: Mapping[str, Any],
-        where: Mapping[str, Any],
-        groups: Sequence[tuple[tuple[Part, ...], Answer]],
-        measure: Measure | None,
-        wide: float,
-    ) -> Estimate:
-        asked_for = [asked != EACH and not isinstance(asked, str) for asked in by.values()]
-        kept = [(parts, answer) for parts, answer in groups if answer.possible or all(asked_for)]
-        columns: dict[str, pa.Array] = {}
-        for place, name in enumerate(by):
-            columns |= self._key_columns(name, [parts[place] for parts, _ in kept])
-        answers = [answer for _, answer in kept]
-        kind = pa.float64() if measure is None else measure.kind
-        if what == "mean" and measure is not None and pa.types.is_temporal(kind):
-            scale = float(np.ptp(_ends(measure))) / 5
-        else:
-            scale = None
-        flags = [_is_wide(answer, wide, scale) for answer in answers]
-        for name, rounding in (("value", np.rint), ("lower", np.floor), ("upper", np.ceil)):
-            columns[name] = _results([getattr(answer, name) for answer in answers], kind, rounding)
-        columns["rows_sure"] = pa.array([answer.sure for answer in answers], pa.int64())
-        columns["rows_possible"] = pa.array([answer.possible for answer in answers], pa.int64())
-        columns["wide"] = pa.array(flags, pa.bool_())
-        used = [*by, *where, *([measure.name] if measure is not None else [])]
-        return Estimate(pa.table(columns), tuple(self._warnings(used, flags)))
-
-    def _warnings(self, used: Sequence[str], flags: Sequence[bool]) -> Iterator[str]:
-        if any(flags):
+    def _warnings(self, used: Sequence[str], table: pa.Table) -> Iterator[str]:
+        columns = [table.column(name) for name in table.column_names if name.split("_")[-1] == "wide"]
+        flags = np.any([column.to_numpy() for column in columns], axis=0)
+        if flags.any():
             yield (
-                f"the bounds of {sum(flags)} of {len(flags)} groups are wide: the values say little there; ask for"
+                f"the bounds of {flags.sum()} of {flags.size} groups are wide: the values say little there; ask for"
                 " wider parts or fewer fields at once"
             )
         for name in dict.fromkeys(used):
@@ -305,6 +310,16 @@ class ReleasedTable:
             if len(wanted) != len(set(wanted)):
                 raise InputError(f"by {name}: a category is in two parts")
         return sets, [Part(self._leaves(name, values), value=value) for value, values in queries]
+
+    def _regions(self, asked: Region | Sequence[Region] | None) -> Regions:
+        regions = [
+            {name: self._where(name, each) for name, each in region.items()}
+            for region in ([asked or {}] if asked is None or isinstance(asked, Mapping) else asked)
+        ]
+        return Regions(
+            {name: column for region in regions for name, (column, _) in region.items()},
+            [{name: query for name, (_, query) in region.items()} for region in regions],
+        )
 
     def _where(self, name: str, asked: Any) -> tuple[Any, Any]:
         ranged = self._is_range(name, asked if isinstance(asked, tuple) or asked is None else EACH)
@@ -421,21 +436,22 @@ class ReleasedTable:
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     def measure(self, what: str, of: str) -> Measure:
-        """What ``estimate`` adds up of a column. Raises InputError: it has no sum or mean."""
+        """What ``estimate`` asks of a column. Raises InputError: it has no sum or mean."""
         field = self.form.field(of)
         kind = field.value
         if field.kind not in (Kind.RANGE, Kind.EXACT) or not form_of(kind).measured:
             raise InputError(f"estimate: {of} has no {what}; numbers have, and of days and instants the mean")
-        if form_of(kind).per_day is not None and what == "sum":
-            raise InputError(f"estimate: {of} has no sum; ask for the mean")
-        factor, result = 1.0, pa.float64()
+        if form_of(kind).per_day is not None and not QUESTIONS[what].of_instants:
+            raise InputError(f"estimate: {of} has no {what}; ask for the mean")
+        factor, result = 1.0, None
         if pa.types.is_decimal(kind):
             factor = 10.0**-kind.scale
         elif pa.types.is_date(kind):
             factor, result = 86_400_000.0, pa.timestamp("ms")
         elif pa.types.is_timestamp(kind):
             factor, result = {"ms": 1.0, "us": 1e-3}[kind.unit], pa.timestamp("ms", kind.tz)
-        return Measure(self._range(of), factor, result, of)
+        column = self._range(of)
+        return Measure(column, self._box_codes(of, column), factor, result, of)
 
     def impute(self, m: int = 5, *, outcome: str | None = None, seed: int) -> list[pa.Table]:
         """m tables with one value a cell for models, as ``analysis/impute.py`` says: **invented rows, which are nobody
@@ -448,42 +464,15 @@ class ReleasedTable:
         """Rubin's rules over what m imputed tables gave; ``analysis/combine.py`` has the formulas."""
         return combine(estimates, variances, **options)
 
-
-def _covered(column: Any, parts: Sequence[Part]) -> list[tuple[Part, Cover]]:
-    return [(part, column.cover(part.query)) for part in parts]
-
-
-def _cut(column: RangeColumn, query: Interval) -> RangeColumn:
-    """The ranges where they meet a query, which left missing values out already; elsewhere they are not asked for."""
-    low, high = column.clipped(query)
-    none = np.zeros_like(column.nulls)
-    return RangeColumn(low, np.maximum(low, high), column.valued, none, column.k)
+    def _box_codes(self, name: str, column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:
+        place = name, isinstance(column, RangeColumn)
+        if place not in self._codes:
+            self._codes[place] = box_codes(column)
+        return self._codes[place]
 
 
 def _hierarchy(given: Hierarchy | str | os.PathLike[str]) -> Hierarchy:
     return given if isinstance(given, Hierarchy) else read_hierarchy(Path(given))
-
-
-def _ends(measure: Measure) -> Any:
-    column = measure.column
-    valued = column.valued
-    return (
-        np.concatenate([column.low[valued], column.high[valued], [0] if not valued.any() else []])
-        * measure.factor
-    )
-
-
-def _is_wide(answer: Answer, wide: float, scale: float | None) -> bool:
-    if answer.value is None or answer.lower is None or answer.upper is None:
-        return False
-    return answer.upper - answer.lower > wide * (abs(answer.value) if scale is None else scale)
-
-
-def _results(values: Sequence[float | None], kind: pa.DataType, rounding: Any) -> pa.Array:
-    if not pa.types.is_temporal(kind):
-        return pa.array(values, pa.float64())
-    whole = [None if value is None else int(rounding(value)) for value in values]
-    return pa.array(whole, pa.int64()).cast(kind)
 
 
 def _edges(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:

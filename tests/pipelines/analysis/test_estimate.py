@@ -8,9 +8,12 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from kanonflow.pipelines.analysis.certain_bounds import Values, least_quantile, least_ratio, variance_bounds
 from kanonflow.pipelines.analysis.estimate import Estimate, WideBoundsWarning
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
@@ -273,3 +276,246 @@ def test_an_estimate_prints_itself() -> None:
         "Bonn  1,234.57          3",
         "   -         2         14",
     ]
+
+
+# The other questions, of every input that a tiny release can come from.
+
+
+def plain_quantile(values: Sequence[Fraction], q: Fraction) -> Fraction | None:
+    """Of n values in order the ceil(q n)-th; where q n is whole, half way to the next."""
+    if not values:
+        return None
+    ordered, place = sorted(values), q * len(values)
+    at = max(-(-place.numerator // place.denominator), 1)
+    after = at + 1 if place == at and at < len(values) else at
+    return (ordered[at - 1] + ordered[after - 1]) / 2
+
+
+def plain_variance(values: Sequence[Fraction]) -> Fraction | None:
+    """Of two values or more."""
+    if len(values) < 2:
+        return None
+    mean = sum(values, Fraction(0)) / len(values)
+    return sum(((value - mean) ** 2 for value in values), Fraction(0)) / (len(values) - 1)
+
+
+def plain_ratio(top: Any, bottom: Any) -> Fraction | None:
+    """None of nothing."""
+    return Fraction(top) / Fraction(bottom) if bottom else None
+
+
+def asked_of(rows: Sequence[Any], query: Any, column: int) -> dict[Any, Fraction | None]:
+    """What the questions beside counts, sums and means are of one input."""
+    inside = [row for row in rows if query(row)]
+    values = [Fraction(row[column]) for row in inside if row[column] is not None]
+    squares = [Fraction(row[2]) ** 2 for row in inside if row[2] is not None]
+    ages = [Fraction(row[0]) for row in inside if row[0] is not None]
+    women = [row for row in inside if row[1] == "f"]
+    return {
+        "median": plain_quantile(values, Fraction(1, 2)),
+        ("quantile", 0.2): plain_quantile(values, Fraction(1, 5)),
+        ("quantile", 1): plain_quantile(values, Fraction(1)),
+        "variance": plain_variance(values),
+        ("ratio", ("age", "square")): plain_ratio(sum(ages), sum(squares)),
+        ("ratio", ("square", "age")): plain_ratio(sum(squares), sum(ages)),
+        ("ratio", "part"): plain_ratio(len(women), len(inside)),
+        ("share", None): plain_ratio(len(women), len(inside)),
+        ("share", "square"): plain_ratio(
+            sum(row[2] ** 2 for row in women if row[2] is not None), sum(squares)
+        ),
+    }
+
+
+def squared(release: ReleasedTable) -> ReleasedTable:
+    """With the square of the payload, which is not below 0."""
+    table = release.arrow()
+    table = table.append_column("square", pc.multiply(table["pay"], table["pay"]))
+    field = ReleasedField("square", Kind.EXACT, pa.int64())
+    form = ReleaseForm(table.schema, (*release.form.fields, field), 2, "tiny")
+    return ReleasedTable(table, form)
+
+
+EITHER = [{"age": (1, 3)}, {"age": (3, 4), "gender": "f"}, {"age": (2, 5), "pay": (0, 9)}]
+
+
+def in_either(row: Any) -> bool:
+    """What EITHER asks for."""
+    age, gender, pay = row
+    known = pay is not None and 0 <= pay < 9
+    return age is not None and (1 <= age < 3 or (3 <= age < 4 and gender == "f") or (2 <= age < 5 and known))
+
+
+QUESTIONED: list[tuple[Any, Any]] = [
+    *((query, of) for query, of in QUERIES[:2]),
+    (EITHER, in_either),
+]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_question_keeps_to_all_assignments(seed: int, nulls: bool) -> None:
+    """No input leaves the bounds of a question, and of all but variances some input reaches them; where nothing is in
+    doubt they are the answer. Of a union of regions a box may lie within several together and within none."""
+    tiny_release, cells = tiny(seed, 1 + seed % 4, nulls)
+    release = squared(tiny_release)
+    inputs = list(assignments(cells))
+    for where, query in QUESTIONED:
+        (row,) = release.estimate("count", where=where).rows()
+        counts = [sum(map(query, rows)) for rows in inputs]
+        assert (row["lower"], row["upper"]) == (min(counts), max(counts)), where
+        if not nulls:
+            assert row["value"] == pytest.approx(sum(counts) / len(counts))
+        by_age = any("age" in region for region in (where if isinstance(where, list) else [where]))
+        for column, name in ((2, "pay"), (0, "age")):
+            found = [asked_of(rows, query, column) for rows in inputs]
+            for question in found[0]:
+                values = [each[question] for each in found if each[question] is not None]
+                what, given = question if isinstance(question, tuple) else (question, None)
+                options: dict[str, Any] = {"of": name, "where": where}
+                if what == "quantile":
+                    options["q"] = given
+                elif what == "share" or given == "part":
+                    if isinstance(where, list):
+                        continue
+                    options["of"] = given if what == "share" else None
+                    options |= {"by": {"gender": ["f"]}} if what == "share" else {"part": {"gender": "f"}}
+                elif what == "ratio":
+                    options["of"] = given
+                (row,) = release.estimate(what, **options).rows()
+                told = (seed, where, question, name, row)
+                if not values:
+                    assert row["lower"] is None or what == "ratio", told
+                    continue
+                least, most = float(min(values)), float(max(values))
+                assert row["lower"] <= least + 1e-9, told
+                assert row["upper"] >= most - 1e-9, told
+                assert row["lower"] <= row["value"] <= row["upper"], told
+                loose = (
+                    what == "variance"
+                    or (what == "ratio" and given != "part")
+                    or (what == "share" and given and nulls)
+                    or isinstance(where, list)
+                )
+                if not loose or (least == most == float(found[0][question] or 0) and len(inputs) == 1):
+                    assert row["lower"] == pytest.approx(least, abs=1e-9), told
+                    assert row["upper"] == pytest.approx(most, abs=1e-9), told
+                if what == "variance" and not by_age and column == 2:
+                    assert row["upper"] - row["lower"] <= 4 * (most - least) + 1e-6, told
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_is_surely_at_the_top_is_in_every_assignment(seed: int) -> None:
+    """And nobody who is not told to be possibly there ever is; ranks are kept by every input."""
+    release, cells = tiny(seed, 4, nulls=True)
+    edges = [(0, 2), (2, 3), (3, 4), (4, 6)]
+    for n in (1, 2):
+        top = release.estimate("top", n=n, by={"age": [0, 2, 3, 4, 6]}).rows()
+        assert len(top) == n
+        whole = {
+            row["age_from"]: row for row in release.estimate("top", n=4, by={"age": [0, 2, 3, 4, 6]}).rows()
+        }
+        for rows in assignments(cells):
+            counts = {
+                first: sum(row[0] is not None and first <= row[0] < end for row in rows)
+                for first, end in edges
+            }
+            for row in top:
+                above = sum(count > counts[row["age_from"]] for count in counts.values())
+                assert not row["surely"] or above < n
+            for first, row in whole.items():
+                above = sum(count > counts[first] for count in counts.values())
+                assert row["rank_best"] <= 1 + above <= row["rank_worst"]
+
+
+def test_five_fields_are_one_product_and_several_questions_one_table() -> None:
+    """Groups of five fields are the queries one by one; each question of a list is as if it were asked alone, its
+    columns called after it."""
+    release = made(3, 60, nulls=0.2)
+    table = ReleasedTable.of(release.released, release.bound)
+    by = {
+        "age": [0, 30, 60, 121],
+        "gender": ["F", "M"],
+        "smoker": [True, False],
+        "kids": "each",
+        "window": "each",
+    }
+    rows = table.estimate("count", by=by).rows()
+    assert len(rows) > 30
+    for row in random.Random(1).sample(rows, 12):
+        where = {
+            name: (row[f"{name}_from"], row[f"{name}_to"]) if f"{name}_from" in row else row[name]
+            for name in by
+        }
+        (alone,) = table.estimate("count", where=where).rows()
+        assert {name: row[name] for name in alone} == pytest.approx(alone)
+    asked = table.estimate(
+        ["count", "mean", "quantile"], ["amount", "score"], q=[0.25, 0.5], by={"age": [0, 50]}
+    )
+    (row,) = asked.rows()
+    (mean,) = table.estimate("mean", "amount", by={"age": [0, 50]}).rows()
+    assert (row["mean_amount"], row["mean_amount_upper"]) == (mean["value"], mean["upper"])
+    (median,) = table.estimate("median", "score", by={"age": [0, 50]}).rows()
+    assert row["quantile_0.5_score"] == median["value"]
+    assert (
+        row["count_rows_possible"]
+        == table.estimate("count", where={"age": (0, 50)}).rows()[0]["rows_possible"]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_of_a_parent_are_those_of_all_assignments(seed: int) -> None:
+    """Of a group in its parent, and of a part in a group: both bounds are reached, also by rows that are in the group
+    if they are in the parent at all."""
+    release, cells = tiny(seed, 4, nulls=seed % 2 == 1)
+    found = []
+    for rows in assignments(cells):
+        inside = [row for row in rows if row[0] is not None and 2 <= row[0] < 4]
+        if inside:
+            found.append(Fraction(sum(row[1] == "f" for row in inside), len(inside)))
+    for options in (
+        {"what": "share", "by": {"age": [2, 4], "gender": ["f"]}},
+        {"what": "share", "by": {"gender": ["f"]}, "where": {"age": (2, 4)}},
+        {"what": "ratio", "part": {"gender": "f"}, "where": {"age": (2, 4)}},
+    ):
+        (row,) = release.estimate(**options).rows()  # type: ignore[arg-type]
+        assert (row["lower"], row["upper"]) == (
+            (float(min(found)), float(max(found))) if found else (None, None)
+        ), options
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_least_and_most_are_those_of_all_choices(seed: int) -> None:
+    """Quantiles and ratios are reached; variances hold, and are the variance where nothing is in doubt."""
+    draw = random.Random(seed)
+    count = draw.randrange(1, 5)
+    low = [draw.randrange(-6, 7) for _ in range(count)]
+    high = [value + draw.choice([0, 0, 1, 3]) for value in low]
+    sure = [draw.random() < 0.5 for _ in range(count)]
+    rows = [draw.choice([1, 1, 2]) for _ in range(count)]
+    below = [draw.randrange(1, 5) for _ in range(count)]
+    values = Values(
+        np.array(sure), np.array(low, float), np.array(high, float), np.ones(count), np.array(rows, np.int64)
+    )
+    per = values._replace(low=np.array(below, float), high=np.array(below, float))
+    each = [at for at in range(count) for _ in range(rows[at])]
+    choices = []
+    for at in each:
+        ends = [(at, Fraction(low[at])), (at, Fraction(high[at]))]
+        choices.append(ends if sure[at] else [*ends, None])
+    worlds = [[row for row in world if row is not None] for world in product(*choices)]
+    for q in (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1)):
+        quantiles = [plain_quantile([value for _, value in world], q) for world in worlds if world]
+        assert least_quantile(values, q) == min(quantiles)
+        assert -least_quantile(values.mirrored, 1 - q) == max(quantiles)
+    ratios = [
+        sum(value for _, value in world) / sum(below[at] for at, _ in world) for world in worlds if world
+    ]
+    assert least_ratio(values, per) == pytest.approx(float(min(ratios)))
+    variances = [plain_variance([value for _, value in world]) for world in worlds if len(world) > 1]
+    if variances:
+        least, most = variance_bounds(values)
+        assert least <= float(min(variances)) + 1e-9
+        assert most >= float(max(variances)) - 1e-9
+        if all(sure) and low == high:
+            assert (least, most) == pytest.approx((float(variances[0]),) * 2)
+        assert most <= 2 * float(max(variances)) + 1e-6

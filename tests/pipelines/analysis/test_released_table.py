@@ -88,10 +88,23 @@ def test_a_hierarchy_comes_with_its_file(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "of", "more", "told"),
     [
-        ("median", None, {}, "median is none of count, sum, mean"),
+        ("mode", None, {}, "mode is none of count, sum, mean, quantile"),
         ("count", "amount", {}, "count takes no column"),
         ("sum", None, {}, "sum needs the name of a column"),
         ("sum", "born", {}, "born has no sum; ask for the mean"),
+        ("quantile", "amount", {}, "quantile needs q"),
+        ("quantile", "amount", {"q": 1.5}, "q is a number from 0 to 1"),
+        ("mean", "amount", {"q": 0.5}, "q is for quantile, not for mean"),
+        ("ratio", "amount", {}, "ratio takes two columns"),
+        ("ratio", None, {}, "ratio needs a pair of columns"),
+        (
+            "ratio",
+            None,
+            {"part": {"age": (1, 9)}, "by": {"age": [0, 9]}},
+            "age is in part and in by or where",
+        ),
+        ("share", None, {"by": {"gender": "each"}, "within": ["age"]}, "age is in within and not in by"),
+        (["top", "count"], None, {"n": 3}, "is asked by itself"),
         ("sum", "note", {}, "note has no sum"),
         ("mean", "gender", {}, "gender has no mean"),
         ("mean", "at", {}, "at has no mean"),
@@ -104,7 +117,7 @@ def test_a_hierarchy_comes_with_its_file(run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_said(
-    run: Path, what: str, of: str | None, more: dict[str, Any], told: str
+    run: Path, what: Any, of: str | None, more: dict[str, Any], told: str
 ) -> None:
     """By the name of the field, with what can."""
     with pytest.raises(InputError, match=told):
