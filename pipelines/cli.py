@@ -413,7 +413,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     own = Path(output, "restricted", "secret")
     if not there and not (epochs and own.is_file()):
         return {}
-    from kanonflow.pipelines.audit.numbers.member_numbers import NumberKeys
+    from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
     from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
     from kanonflow.pipelines.run_records.run_directory import secret_of_run
     from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source

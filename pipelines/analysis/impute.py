@@ -31,7 +31,7 @@ from kanonflow.pipelines.analysis.coverage import (
     range_column,
     set_column,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, distinct_boxes
+from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, box_codes, distinct_boxes
 from kanonflow.pipelines.analysis.hull_draws import (
     Draw,
     Hull,
@@ -74,7 +74,7 @@ def hull_draws(release: ReleasedTable) -> HullDraws:
     if not len(release):
         raise InputError("the release has no rows to impute")
     arrays = {field.name: table.column(field.name).combine_chunks() for field in quasis}
-    keys = [_KEYS[field.kind](arrays[field.name], release.form.k) for field in quasis]
+    keys = [box_codes(_KEYS[field.kind](arrays[field.name], release.form.k)) for field in quasis]
     boxes = distinct_boxes(keys, len(release))
     hulls = {field.name: _HULLS[field.kind](release, field, arrays[field.name], boxes) for field in quasis}
     return HullDraws(boxes, hulls, release.form.k, _members(release))

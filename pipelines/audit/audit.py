@@ -50,7 +50,7 @@ from kanonflow.pipelines.audit.judge.records import (
 from kanonflow.pipelines.audit.judge.waiting import told_waiting
 from kanonflow.pipelines.audit.lasting.lasting import read_to_the_end
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.numbers.member_numbers import NumberKeys
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
 from kanonflow.pipelines.audit.protections import Asked, Graphs, Run, protection_of
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.equal_rows import group_rows

@@ -37,8 +37,7 @@ from kanonflow.pipelines.audit.lasting.lasting import (
     with_told_places,
 )
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.lasting.shard_plan import read_plan
-from kanonflow.pipelines.audit.numbers.member_numbers import NumberKeys, NumbersKey, partition_labels
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys, NumbersKey, partition_labels
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried, read_carried
 from kanonflow.pipelines.audit.read.chain_record import chain_record, judge_place
@@ -53,6 +52,7 @@ from kanonflow.pipelines.audit.records.lasting_records import RecordedCohorts
 from kanonflow.pipelines.audit.records.record_structure import HeldMembers, Members, NoMembers
 from kanonflow.pipelines.audit.report import AuditFigures
 from kanonflow.pipelines.audit.sharded_rows import rows_by_shard, with_shards
+from kanonflow.pipelines.audit.shards.shard_plan import read_plan
 from kanonflow.pipelines.audit.unchecked import (
     BEFORE_RENEWAL,
     KEYS_OF_SHARDS,

@@ -12,7 +12,6 @@ import numpy as np
 from kanonflow.pipelines.audit.evidence import Evidence, partitions_of
 from kanonflow.pipelines.audit.lasting.entries import InputRows
 from kanonflow.pipelines.audit.lasting.lasting import read_to_the_end
-from kanonflow.pipelines.audit.lasting.shard_plan import Placing, ShardPlan, read_plan
 from kanonflow.pipelines.audit.lasting.shards import (
     Input,
     Numbers,
@@ -28,6 +27,7 @@ from kanonflow.pipelines.audit.lasting.shards import (
 from kanonflow.pipelines.audit.read.chain_record import chain_record
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
+from kanonflow.pipelines.audit.shards.shard_plan import Placing, ShardPlan, read_plan
 
 
 class Sharded(NamedTuple):

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.audit.lasting.shard_plan import ShardPlan, read_plan
 from kanonflow.pipelines.audit.records.matching_records import Recipe
 from kanonflow.pipelines.audit.records.record_file import ReadMatchingRecord
+from kanonflow.pipelines.audit.shards.shard_plan import ShardPlan, read_plan
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.slot_kinds import CLOSING, REGULAR
 from kanonflow.solvers.matching.matching import random_factorization, uniform_below

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.numbers.member_numbers import NumberKeys, NumbersKey, numbers_of_people
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys, NumbersKey, numbers_of_people
 from kanonflow.schemas.published_member import PublishedMember
 from kanonflow.transforms.publishing.publish import published_order
 from kanonflow.transforms.release.cohorts import person_digests

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kanonflow.pipelines.audit.lasting.class_numbers import judge_numbers, judge_order
 from kanonflow.pipelines.audit.lasting.entries import InputRows
 from kanonflow.pipelines.audit.lasting.frozen_hulls import note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, Points, pairs_in_boxes
-from kanonflow.pipelines.audit.numbers.class_numbers import judge_numbers, judge_order
 from kanonflow.pipelines.audit.read.boxes import (
     BoxBook,
     EncodedBoxes,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kanonflow.pipelines.audit.lasting.rosters import Rosters, entered_by
-from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.pipelines.audit.read.carried_state import MOST_PLACES
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
@@ -27,6 +26,7 @@ from kanonflow.pipelines.audit.read.read_releases import (
     release_ids,
     seen_until,
 )
+from kanonflow.pipelines.audit.shards.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.schemas.policy import Policy
 
 INHERITED_MS = -(2**60)

@@ -16,11 +16,11 @@ import numpy as np
 
 from kanonflow.pipelines.audit.lasting.entries import EXPECTED_MS, WAITED_MS, InputRows
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
-from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.pipelines.audit.read.carried_state import MOST_PLACES
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends, release_ids
+from kanonflow.pipelines.audit.shards.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.schemas.policy import Policy
 
 _NEVER = np.iinfo(np.int64).max

@@ -19,6 +19,7 @@ import numpy as np
 from kanonflow.pipelines.audit.judge.held import readable_values
 from kanonflow.pipelines.audit.judge.lines import unexplained
 from kanonflow.pipelines.audit.judge.people_counted import people_of_pairs
+from kanonflow.pipelines.audit.lasting.class_numbers import judge_order
 from kanonflow.pipelines.audit.lasting.cohort_cover import (
     UNBOUNDED,
     Cover,
@@ -33,7 +34,6 @@ from kanonflow.pipelines.audit.lasting.cohort_cover import (
 from kanonflow.pipelines.audit.lasting.due_releases import Due, Rows, due_releases
 from kanonflow.pipelines.audit.lasting.frozen_hulls import hull_faults, judge_hulls, note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
-from kanonflow.pipelines.audit.numbers.class_numbers import judge_order
 from kanonflow.pipelines.audit.read.boxes import encode_records
 from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows, runs
 from kanonflow.pipelines.audit.read.findings import Findings

@@ -49,21 +49,20 @@ from kanonflow.pipelines.audit.lasting.expected_entries import (
 )
 from kanonflow.pipelines.audit.lasting.followed_groups import Followed
 from kanonflow.pipelines.audit.lasting.frozen_hulls import judge_hulls, note_groups
+from kanonflow.pipelines.audit.lasting.group_ids import judge_ids, judge_ids_of_sets
 from kanonflow.pipelines.audit.lasting.known_items import CountedLeft, count_left, judge_against
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround, Payloads
 from kanonflow.pipelines.audit.lasting.lasting_groups import judge_groups
-from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
-from kanonflow.pipelines.audit.lasting.rosters import judge_frozen_boxes, read_rosters
-from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
-from kanonflow.pipelines.audit.lasting.shards import Numbers, spread
-from kanonflow.pipelines.audit.numbers.group_ids import judge_ids, judge_ids_of_sets
-from kanonflow.pipelines.audit.numbers.member_numbers import (
+from kanonflow.pipelines.audit.lasting.member_numbers import (
     NumbersKey,
     judge_by_secret,
     judge_members,
     judge_numbers_drawn,
     numbers_of_people,
 )
+from kanonflow.pipelines.audit.lasting.points_in_boxes import Boxes, cohorts_in_boxes
+from kanonflow.pipelines.audit.lasting.rosters import judge_frozen_boxes, read_rosters
+from kanonflow.pipelines.audit.lasting.shards import Numbers, spread
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.carried_state import Carried
 from kanonflow.pipelines.audit.read.chain_record import ChainRecord
@@ -73,6 +72,7 @@ from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read.read_releases import ReleasedRows, ReleaseHead, release_ends
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
 from kanonflow.pipelines.audit.read.values import read_object
+from kanonflow.pipelines.audit.shards.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.schemas.canonical_types import MILLISECONDS
 from kanonflow.schemas.policy import Policy
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kanonflow.pipelines.audit.lasting.rosters import Rosters
-from kanonflow.pipelines.audit.lasting.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.pipelines.audit.read.boxes import BoxBook
 from kanonflow.pipelines.audit.read.equal_rows import group_rows, runs
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead, release_ends
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups
+from kanonflow.pipelines.audit.shards.shard_tree import NO_SPLITS, ShardTree
 from kanonflow.schemas.policy import Policy
 
 

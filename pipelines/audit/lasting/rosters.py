@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.audit.lasting.shard_tree import ShardTree
 from kanonflow.pipelines.audit.read.boxes import BoxBook, encode_records
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
+from kanonflow.pipelines.audit.shards.shard_tree import ShardTree
 from kanonflow.schemas.policy import Policy
 
 _TWO_FOLDERS = "the cohorts of one partition lie in two folders, or two partitions share one"

@@ -21,14 +21,14 @@ import numpy as np
 
 from kanonflow.pipelines.audit.lasting.carried_people import named_before
 from kanonflow.pipelines.audit.lasting.entries import InputRows
-from kanonflow.pipelines.audit.lasting.shard_plan import UNDECIDED, Placing, ShardPlan, Split
-from kanonflow.pipelines.audit.lasting.shard_tree import NEVER, ShardTree
 from kanonflow.pipelines.audit.read.carried_state import Carried, CarriedPartition
 from kanonflow.pipelines.audit.read.equal_rows import extreme, group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_cohorts import EnteredSegment
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.read.values import CodeBook, Unreadable
+from kanonflow.pipelines.audit.shards.shard_plan import UNDECIDED, Placing, ShardPlan, Split
+from kanonflow.pipelines.audit.shards.shard_tree import NEVER, ShardTree
 from kanonflow.schemas.text_values import render_text
 
 _NEVER = np.iinfo(np.int64).max

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kanonflow.pipelines.audit.audit import audit
-from kanonflow.pipelines.audit.numbers.member_numbers import NumberKeys
+from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
 from kanonflow.pipelines.audit.read.person_digests import digests_of_codes
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.audit.report import AuditReport

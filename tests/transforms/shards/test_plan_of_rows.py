@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.audit.lasting.shard_plan import Placing
-from kanonflow.pipelines.audit.lasting.shard_plan import read_plan as read_by_audit
 from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.pipelines.audit.shards.shard_plan import Placing
+from kanonflow.pipelines.audit.shards.shard_plan import read_plan as read_by_audit
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.rows.element_rows import text_schema

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.lasting.shard_plan import UNDECIDED, Placing, ShardPlan, read_plan
 from kanonflow.pipelines.audit.read.values import CodeBook
+from kanonflow.pipelines.audit.shards.shard_plan import UNDECIDED, Placing, ShardPlan, read_plan
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.shards.make_plan import make_plan

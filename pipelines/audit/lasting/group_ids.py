@@ -19,7 +19,7 @@ import numpy as np
 
 from kanonflow.pipelines.audit.lasting.frozen_hulls import note_groups
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.numbers.member_numbers import NumbersKey, judge_numbers_drawn
+from kanonflow.pipelines.audit.lasting.member_numbers import NumbersKey, judge_numbers_drawn
 from kanonflow.pipelines.audit.read.equal_rows import group_rows
 from kanonflow.pipelines.audit.read.findings import Findings
 

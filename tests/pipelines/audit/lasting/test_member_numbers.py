@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.audit.numbers.member_numbers import judge_numbers_drawn
+from kanonflow.pipelines.audit.lasting.member_numbers import judge_numbers_drawn
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.schemas.release_format import ReleaseFormat
 from tests.pipelines.audit.good_runs import read, write

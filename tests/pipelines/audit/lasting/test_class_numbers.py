@@ -9,8 +9,8 @@ from typing import cast
 
 import numpy as np
 
+from kanonflow.pipelines.audit.lasting.class_numbers import _centred, judge_numbers, judge_order
 from kanonflow.pipelines.audit.lasting.lasting_ground import LastingGround
-from kanonflow.pipelines.audit.numbers.class_numbers import _centred, judge_numbers, judge_order
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.read_releases import ReleaseHead
 from kanonflow.pipelines.audit.read.released_groups import ReleasedGroups

@@ -1,1 +1,0 @@
-"""Do the numbers that releases give groups and people tell what they say, and nothing else?"""

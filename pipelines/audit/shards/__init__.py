@@ -1,0 +1,1 @@
+"""Which shard is whose, by a plan and the splits after it?"""
