@@ -7,7 +7,7 @@ Which record it is, nobody can tell, and nothing here needs it. So for a query Q
 
     S   rows whose box lies within Q: their records are in Q         n_S of them
     P   rows whose box meets Q but does not lie within it: their records may be in Q
-    w   share of a row's box that lies in Q, under a uniform spread over the box, field by field (coverage.py)
+    w   share of a row's box that lies in Q, as its weight is spread around people, field by field (coverage.py)
 
     COUNT   value = sum w         lower = n_S                        upper = n_S + n_P
     SUM x   value = sum w m       lower = sum_S a + sum_P min(a, 0)  upper = sum_S b + sum_P max(b, 0)
@@ -26,7 +26,7 @@ What they are about:
 - the rows that were released; rows that were rejected or still wait are in no release;
 - attributes as the release knows them: of cohorts that last those at entry; of a field with ``outside: code``
   values beyond the domain at its end;
-- under a uniform spread only the value is right on average; the bounds need no spread.
+- only the value needs a spread, and is right on average if people lie so; the bounds need none.
 """
 
 from __future__ import annotations

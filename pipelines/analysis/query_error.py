@@ -25,6 +25,7 @@ from kanonflow.pipelines.analysis.coverage import (
     exact_sets,
     prefix_column,
 )
+from kanonflow.pipelines.analysis.distinct_boxes import distinct_boxes
 from kanonflow.pipelines.analysis.estimate import answer_count, answer_mean, unit_of_sums
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
@@ -103,15 +104,17 @@ def query_errors(
     ]
     if not rows.num_rows or not fields or not len(released):
         return QueryErrors(None, None, ())
-    own = {field.name: _own_column(rows, field, names) for field in fields}
+    own = {field.name: own_column(rows, field, names) for field in fields}
     theirs = {field.name: released.column(field.name) for field in fields}
+    boxes = distinct_boxes(list(theirs.values()), len(released))
+    theirs = {name: column.of(boxes.first) for name, column in theirs.items()}
     asked: list[QueryError] = []
     for _ in range(queries):
         query, true = _drawn(draw, own, rows.num_rows)
-        met = every_row(len(released))
+        met = every_row(boxes.first.size)
         for name, part in query.items():
             met = met.both(theirs[name].cover(part))
-        count = answer_count(met)
+        count = answer_count(met, boxes.sizes)
         size = float(true.rows.size)
         asked.append(
             QueryError(
@@ -120,7 +123,7 @@ def query_errors(
             )
         )  # fmt: skip
         if numbers:
-            asked += _mean_error(draw.choice(numbers), query, true, met, rows, released, names)
+            asked += _mean_error(draw.choice(numbers), query, true, boxes.of_rows(met), rows, released, names)
     return QueryErrors(
         _spread([query.error for query in asked if query.what == "count"]),
         _spread([query.error for query in asked if query.what == "mean"]),
@@ -193,7 +196,7 @@ def _part(draw: random.Random, column: RangeColumn | SetColumn | PrefixColumn) -
     return Interval(first, end if column.whole else float(np.nextafter(end, np.inf)), column.whole)
 
 
-def _own_column(
+def own_column(
     rows: pa.Table, field: ReleasedField, names: Mapping[str, str]
 ) -> RangeColumn | SetColumn | PrefixColumn:
     """A column of the input, as boxes of one value."""

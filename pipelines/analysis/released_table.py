@@ -399,7 +399,7 @@ class ReleasedTable:
             except KeyError:
                 raise InputError(f"{name}: the release has labels that are no prefixes") from None
         if kind is Kind.SET:
-            return set_column(array)
+            return set_column(array, self.form.k)
         if kind is Kind.EXACT:
             return exact_sets(array)
         try:

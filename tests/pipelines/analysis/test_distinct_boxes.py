@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kanonflow.pipelines.analysis.box_spread import around_people
 from kanonflow.pipelines.analysis.coverage import (
     Cover,
     Interval,
@@ -29,11 +30,12 @@ def drawn_columns(seed: int) -> tuple[list[RangeColumn | SetColumn], int]:
     valued = rng.random(count) < 0.8
     low[~valued] = 0
     nulls = ~valued | (rng.random(count) < 0.3)
-    ranges = RangeColumn(low, low + 5 * valued, valued, nulls, 3)
+    spread = around_people(low[valued], low[valued] + 5)
+    ranges = RangeColumn(low, low + 5 * valued, valued, nulls, 3, spread)
     sets = [("a",), ("a", "b"), ("b", "c"), (None, "c")]
     chosen = [sets[at] for at in rng.integers(0, len(sets), count)]
     texts = pa.array([str(at) for at in rng.integers(0, 3, count)], pa.string())
-    return [ranges, set_column(pa.array(chosen, pa.list_(pa.string()))), exact_sets(texts)], count
+    return [ranges, set_column(pa.array(chosen, pa.list_(pa.string())), 3), exact_sets(texts)], count
 
 
 def plain(cover: Cover) -> list[tuple[int, bool, float]]:
@@ -67,7 +69,7 @@ def test_boxes_meet_what_their_rows_meet(seed: int) -> None:
 
 def test_equal_boxes_are_one() -> None:
     """And different ones are not; without columns all rows are alike."""
-    column = set_column(pa.array([["a", "b"], ["b"], ["a", "b"], ["a"], ["b"]]))
+    column = set_column(pa.array([["a", "b"], ["b"], ["a", "b"], ["a"], ["b"]]), 5)
     assert distinct_boxes([column], 5).sizes.tolist() == [2, 2, 1]
     assert distinct_boxes([], 5).sizes.tolist() == [5]
     assert distinct_boxes([], 0).sizes.tolist() == []
@@ -75,6 +77,6 @@ def test_equal_boxes_are_one() -> None:
 
 def test_sets_in_several_orders_stay_apart() -> None:
     """No release has them; a file that somebody wrote may, and is answered all the same."""
-    column = set_column(pa.array([["a", "b"], ["b", "a"]]))
+    column = set_column(pa.array([["a", "b"], ["b", "a"]]), 5)
     assert distinct_boxes([column], 2).first.size == 2
     assert column.cover(frozenset("a")).share.tolist() == [0.5, 0.5]
