@@ -211,7 +211,7 @@ LINES = {
         (45_060, "the audit cuts CSV into columns, held to its reading by rows"),
         (45_320, "a number a person: told by pages, worked out again by the audit"),
         (46_080, "renewals: laid down, told before and after, judged between two epochs"),
-        (46_250, "counts and sums go by how people lie in their boxes"),
+        (46_320, "counts and sums go by how people lie in their boxes; rows cut into shares"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -348,7 +348,7 @@ CODE = [
     (65_980, "rules of values with cohorts that last"),
     (66_790, "renewals, with their audit"),
     (66_890, "absences are measured; people of an intake that came to nothing stay together"),
-    (67_000, "counts and sums go by how people lie in their boxes"),
+    (67_040, "counts and sums go by how people lie in their boxes; rows cut into shares"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -50,7 +50,7 @@ def test_the_page_runs(released: Path, capsys: pytest.CaptureFixture[str]) -> No
     capsys.readouterr()
     names: dict[str, Any] = {}
     ran = blocks(PAGE, "python")
-    assert len(ran) == 5
+    assert len(ran) == 6
     for block in ran:
         exec(block, names)
         for found in [value for value in names.values() if isinstance(value, Estimate)]:
@@ -58,6 +58,15 @@ def test_the_page_runs(released: Path, capsys: pytest.CaptureFixture[str]) -> No
                 assert row["lower"] <= row["value"] <= row["upper"]
     out = capsys.readouterr().out
     assert "born_from" in out
+    cells, release = names["cells"], names["release"]
+    one = duckdb.sql("SELECT born_from, occupation, sum(share), sum(share * amount) FROM cells GROUP BY ALL")
+    counted = {row[:2]: row[2:] for row in one.fetchall()}
+    by = {"born": "10y", "occupation": "each"}
+    for place, what in enumerate((("count",), ("sum", "amount"))):
+        for row in release.estimate(*what, by=by).rows():
+            told = counted[row["born_from"], row["occupation"]][place]
+            assert float(told) == pytest.approx(row["value"], abs=1e-6)
+    assert sum(cells.column("share").to_pylist()) == pytest.approx(len(release))
     expected = polars.read_parquet("out/export.parquet", hive_partitioning=True).group_by("occupation").len()
     for occupation in expected["occupation"].to_list():
         # Printed by polars and pandas; DuckDB asks for a part of the rows.

@@ -15,6 +15,10 @@ weight by itself. What remains lies
                     where nothing lies between the ends, evenly on both
     in a set        on its members as often as they are in the rows, where each row counts its members evenly
 
+Counts and sums go by this. Means go evenly (``evenly()``): a part has |B and Q| / |B| of what is not missing, counted
+in values or, of fractions, as length. Weight at ends mixes into a part what stands at the ends of far wider boxes,
+which counts and sums bear and means do not.
+
 Windows, and parts of ranges, are around nobody: their weight is spread evenly. So is a label's over the leaves below:
 it is a node above them, and no leaf is surely somebody's. A missing value is a value of its own.
 """
@@ -110,6 +114,10 @@ class RangeColumn:
             self, low=self.low[rows], high=self.high[rows], valued=self.valued[rows], nulls=self.nulls[rows]
         )
 
+    def evenly(self) -> RangeColumn:
+        """The same, spread evenly."""
+        return replace(self, spread=EVENLY)
+
     @property
     def somebodys(self) -> Float64s:
         """Of each box, 1/m: the least that a value weighs which is surely somebody's."""
@@ -189,6 +197,10 @@ class SetColumn:
         """Those of some rows."""
         return replace(self, of_row=self.of_row[rows])
 
+    def evenly(self) -> SetColumn:
+        """The same, whose members weigh the same."""
+        return replace(self, weights=None)
+
     def each(self) -> list[Any]:
         """What can be asked for one by one: the values that occur, the missing one last."""
         occurring: list[int] = np.unique(self.codes).tolist() if self.of_row.size else []
@@ -228,6 +240,10 @@ class PrefixColumn:
     def of(self, rows: Int64s) -> PrefixColumn:
         """Those of some rows."""
         return replace(self, of_row=self.of_row[rows])
+
+    def evenly(self) -> PrefixColumn:
+        """The same: its weight is spread so."""
+        return self
 
     @property
     def widths(self) -> Int64s:

@@ -7,7 +7,8 @@ Which record it is, nobody can tell, and nothing here needs it. So for a query Q
 
     S   rows whose box lies within Q: their records are in Q         n_S of them
     P   rows whose box meets Q but does not lie within it: their records may be in Q
-    w   share of a row's box that lies in Q, as its weight is spread around people, field by field (coverage.py)
+    w   share of a row's box that lies in Q, field by field (coverage.py): of counts and sums as its weight is spread
+        around people, of means evenly
 
     COUNT   value = sum w         lower = n_S                        upper = n_S + n_P
     SUM x   value = sum w m       lower = sum_S a + sum_P min(a, 0)  upper = sum_S b + sum_P max(b, 0)
@@ -47,6 +48,8 @@ from kanonflow.pipelines.analysis.query_parts import Part
 from kanonflow.pipelines.terminal.table import aligned
 
 WHATS = ("count", "sum", "mean")
+SPREAD_EVENLY = frozenset({"mean"})
+"""What is told better by boxes that are spread evenly."""
 WIDE = 0.5
 """Bounds further apart than this share of the value are called wide."""
 

@@ -123,6 +123,9 @@ def query_errors(
             )
         )  # fmt: skip
         if numbers:
+            met = every_row(boxes.first.size)
+            for name, part in query.items():
+                met = met.both(theirs[name].evenly().cover(part))
             asked += _mean_error(draw.choice(numbers), query, true, boxes.of_rows(met), rows, released, names)
     return QueryErrors(
         _spread([query.error for query in asked if query.what == "count"]),

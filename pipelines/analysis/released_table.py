@@ -21,6 +21,7 @@ from kanonflow.pipelines.analysis.coverage import (
     PrefixColumn,
     RangeColumn,
     SetColumn,
+    every_row,
     exact_range,
     exact_sets,
     label_column,
@@ -33,6 +34,7 @@ from kanonflow.pipelines.analysis.coverage import (
 )
 from kanonflow.pipelines.analysis.distinct_boxes import distinct_boxes
 from kanonflow.pipelines.analysis.estimate import (
+    SPREAD_EVENLY,
     WHATS,
     WIDE,
     Answer,
@@ -61,6 +63,7 @@ from kanonflow.schemas.hierarchy_file import read_hierarchy
 from kanonflow.schemas.kinds.forms import form_of
 
 WINDOW_FIELD = "window"
+SHARE = "share"
 Hierarchies = Mapping[str, Hierarchy | str | os.PathLike[str]]
 
 
@@ -142,6 +145,35 @@ class ReleasedTable:
         table = self._table if form is None else self.flat(form)
         return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
+    def shares(self, by: Mapping[str, Any]) -> pa.Table:
+        """Rows cut into parts of fields, for tools that add up: ``SUM(share)``, ``SUM(share * amount)`` of a part are
+        the values that ``estimate`` has, up to rounding.
+
+        by: as ``estimate`` takes it. A row of the release is as many rows as it meets combinations of parts: what tells
+        these apart (``age_from`` and ``age_to``, or ``gender``) stands in the place of the fields of ``by``, the others
+        are flat, and ``share`` is last. The shares of a row are 1 together where the parts hold every value, else
+        less. Raises InputError, naming the field. O(rows x combinations) at worst.
+        """
+        pieces: list[tuple[tuple[Part, ...], Cover]] = [((), every_row(len(self)))]
+        for name, asked in by.items():
+            column, parts = self._parts(name, asked)
+            met = _covered(column, parts)
+            both = [((*chosen, part), cover.both(other)) for chosen, cover in pieces for part, other in met]
+            pieces = [(chosen, cover) for chosen, cover in both if cover.rows.size]
+        rows = np.concatenate([cover.rows for _, cover in pieces] or [np.zeros(0, np.int64)])
+        piece = pa.array(np.repeat(np.arange(len(pieces)), [cover.rows.size for _, cover in pieces]))
+        columns: dict[str, Any] = {}
+        for place, name in enumerate(by):
+            for key, values in self._key_columns(name, [chosen[place] for chosen, _ in pieces]).items():
+                columns[key] = values.take(piece)
+        others = flat_table(self._table, [field for field in self.form.fields if field.name not in by])
+        if taken := {*columns, SHARE} & set(others.column_names):
+            raise InputError(f"shares: the release has a field {min(taken)}, too; rename it in the input")
+        for name in others.column_names:
+            columns[name] = others.column(name).take(pa.array(rows))
+        columns[SHARE] = pa.array(np.concatenate([cover.share for _, cover in pieces] or [np.zeros(0)]))
+        return pa.table(columns)
+
     def estimate(
         self,
         what: str,
@@ -179,6 +211,9 @@ class ReleasedTable:
             )
         wanted = {name: self._where(name, asked) for name, asked in where.items()}
         divided = {name: self._parts(name, asked) for name, asked in by.items()}
+        if what in SPREAD_EVENLY:
+            wanted = {name: (column.evenly(), query) for name, (column, query) in wanted.items()}
+            divided = {name: (column.evenly(), parts) for name, (column, parts) in divided.items()}
         columns = [column for column, _ in (*wanted.values(), *divided.values())]
         boxes = distinct_boxes(columns, len(self))
         base = total_cover(
