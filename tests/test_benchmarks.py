@@ -37,6 +37,7 @@ from benchmarks import (
     two_commits,
     using_releases,
     warm_start,
+    worth,
 )
 from benchmarks import classes as classes_benchmark
 from benchmarks.call_log import watch
@@ -91,6 +92,7 @@ BENCHMARKS = (
     stream_rivals,
     using_releases,
     warm_start,
+    worth,
 )
 DAYS, PEOPLE = 4, 14
 

@@ -1,1 +1,1 @@
-"""How is a release used: read, laid flat, exported, and asked for counts, sums and means with bounds?"""
+"""How is a release used: read, laid flat, exported, imputed for models, and asked?"""

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.coverage import Float64s, Int64s, RangeColumn, SetColumn
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes
+from kanonflow.pipelines.estimates.coverage import Float64s, Int64s, RangeColumn, SetColumn
+from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.value_units import from_units
 

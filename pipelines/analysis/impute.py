@@ -23,15 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.coverage import (
-    Int64s,
-    RangeColumn,
-    SetColumn,
-    exact_sets,
-    range_column,
-    set_column,
-)
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, box_codes, distinct_boxes
 from kanonflow.pipelines.analysis.hull_draws import (
     Draw,
     Hull,
@@ -44,6 +35,15 @@ from kanonflow.pipelines.analysis.hull_draws import (
 )
 from kanonflow.pipelines.analysis.outcome_model import Features, Likelihood, Outcome, outcome_of
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
+from kanonflow.pipelines.estimates.coverage import (
+    Int64s,
+    RangeColumn,
+    SetColumn,
+    exact_sets,
+    range_column,
+    set_column,
+)
+from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes, box_codes, distinct_boxes
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.published_member import PUBLISHED
 
@@ -91,7 +91,7 @@ def _range(release: ReleasedTable, field: ReleasedField, array: pa.Array, boxes:
 
 
 def _set(release: ReleasedTable, field: ReleasedField, array: pa.Array, boxes: DistinctBoxes) -> Hull:
-    return set_hull(set_column(array), boxes, field.value)
+    return set_hull(set_column(array, release.form.k), boxes, field.value)
 
 
 def _label(release: ReleasedTable, field: ReleasedField, array: pa.Array, boxes: DistinctBoxes) -> Hull:
@@ -108,7 +108,7 @@ _HULLS = {Kind.RANGE: _range, Kind.SET: _set, Kind.LABEL: _label}
 _LABELS, _PAYLOAD = frozenset({Kind.LABEL}), frozenset({Kind.EXACT})
 _KEYS: dict[Kind, Callable[[pa.Array, int], RangeColumn | SetColumn]] = {
     Kind.RANGE: range_column,
-    Kind.SET: lambda array, k: set_column(array),
+    Kind.SET: set_column,
     Kind.LABEL: lambda array, k: exact_sets(array),
 }
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanonflow.pipelines.analysis.coverage import Bools, Float64s, Int64s
+from kanonflow.pipelines.estimates.coverage import Bools, Float64s, Int64s
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.value_units import to_units

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.certain_bounds import unit_of_sums
-from kanonflow.pipelines.analysis.coverage import (
+from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
+from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.pipelines.estimates.certain_bounds import unit_of_sums
+from kanonflow.pipelines.estimates.coverage import (
     Cover,
     Interval,
     PrefixColumn,
@@ -26,9 +28,8 @@ from kanonflow.pipelines.analysis.coverage import (
     exact_sets,
     prefix_column,
 )
-from kanonflow.pipelines.analysis.questions import answer_count, answer_mean
-from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
-from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.pipelines.estimates.distinct_boxes import box_codes, distinct_boxes
+from kanonflow.pipelines.estimates.questions import answer_count, answer_mean
 from kanonflow.schemas.hierarchy import ROOT
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.text_values import render_text
@@ -104,15 +105,17 @@ def query_errors(
     ]
     if not rows.num_rows or not fields or not len(released):
         return QueryErrors(None, None, ())
-    own = {field.name: _own_column(rows, field, names) for field in fields}
+    own = {field.name: own_column(rows, field, names) for field in fields}
     theirs = {field.name: released.column(field.name) for field in fields}
+    boxes = distinct_boxes([box_codes(column) for column in theirs.values()], len(released))
+    theirs = {name: column.of(boxes.first) for name, column in theirs.items()}
     asked: list[QueryError] = []
     for _ in range(queries):
         query, true = _drawn(draw, own, rows.num_rows)
-        met = every_row(len(released))
+        met = every_row(boxes.first.size)
         for name, part in query.items():
             met = met.both(theirs[name].cover(part))
-        count = answer_count(met)
+        count = answer_count(met, boxes.sizes)
         size = float(true.rows.size)
         asked.append(
             QueryError(
@@ -121,7 +124,10 @@ def query_errors(
             )
         )  # fmt: skip
         if numbers:
-            asked += _mean_error(draw.choice(numbers), query, true, met, rows, released, names)
+            met = every_row(boxes.first.size)
+            for name, part in query.items():
+                met = met.both(theirs[name].evenly().cover(part))
+            asked += _mean_error(draw.choice(numbers), query, true, boxes.of_rows(met), rows, released, names)
     return QueryErrors(
         _spread([query.error for query in asked if query.what == "count"]),
         _spread([query.error for query in asked if query.what == "mean"]),
@@ -194,7 +200,7 @@ def _part(draw: random.Random, column: RangeColumn | SetColumn | PrefixColumn) -
     return Interval(first, end if column.whole else float(np.nextafter(end, np.inf)), column.whole)
 
 
-def _own_column(
+def own_column(
     rows: pa.Table, field: ReleasedField, names: Mapping[str, str]
 ) -> RangeColumn | SetColumn | PrefixColumn:
     """A column of the input, as boxes of one value."""

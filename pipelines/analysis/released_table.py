@@ -15,14 +15,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.asked_questions import Columns, asked_questions
 from kanonflow.pipelines.analysis.combine import Combined, combine
-from kanonflow.pipelines.analysis.coverage import (
+from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.impute import imputed_tables
+from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm, release_form
+from kanonflow.pipelines.analysis.released_files import open_releases
+from kanonflow.pipelines.estimates.asked_questions import Columns, asked_questions
+from kanonflow.pipelines.estimates.coverage import (
+    Cover,
     Int64s,
     Interval,
     PrefixColumn,
     RangeColumn,
     SetColumn,
+    every_row,
     exact_range,
     exact_sets,
     label_column,
@@ -33,12 +39,15 @@ from kanonflow.pipelines.analysis.coverage import (
     set_column,
     window_column,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import box_codes, distinct_boxes
-from kanonflow.pipelines.analysis.estimate import WIDE, Estimate, answer_columns, groups_table, warn_of
-from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
-from kanonflow.pipelines.analysis.group_product import GroupProduct, parts_of_column, parts_of_cover
-from kanonflow.pipelines.analysis.impute import imputed_tables
-from kanonflow.pipelines.analysis.query_parts import (
+from kanonflow.pipelines.estimates.distinct_boxes import box_codes, distinct_boxes
+from kanonflow.pipelines.estimates.estimate import WIDE, Estimate, answer_columns, groups_table, warn_of
+from kanonflow.pipelines.estimates.group_product import (
+    FieldParts,
+    GroupProduct,
+    parts_of_column,
+    parts_of_cover,
+)
+from kanonflow.pipelines.estimates.query_parts import (
     EACH,
     Part,
     edge_in_units,
@@ -46,10 +55,8 @@ from kanonflow.pipelines.analysis.query_parts import (
     members,
     within_ranges,
 )
-from kanonflow.pipelines.analysis.questions import QUESTIONS, Asked, Measure, Options
-from kanonflow.pipelines.analysis.regions import Regions, region_cover
-from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm, release_form
-from kanonflow.pipelines.analysis.released_files import open_releases
+from kanonflow.pipelines.estimates.questions import QUESTIONS, Asked, Measure, Options
+from kanonflow.pipelines.estimates.regions import Regions, region_cover
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
@@ -59,6 +66,7 @@ from kanonflow.schemas.kinds.forms import form_of
 
 MOST_GROUPS = 10_000_000
 WINDOW_FIELD = "window"
+SHARE = "share"
 Hierarchies = Mapping[str, Hierarchy | str | os.PathLike[str]]
 Region = Mapping[str, Any]
 
@@ -142,6 +150,35 @@ class ReleasedTable:
         table = self._table if form is None else self.flat(form)
         return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
+    def shares(self, by: Mapping[str, Any]) -> pa.Table:
+        """Rows cut into parts of fields, for tools that add up: ``SUM(share)``, ``SUM(share * amount)`` of a part are
+        the values that ``estimate`` has, up to rounding.
+
+        by: as ``estimate`` takes it. A row of the release is as many rows as it meets combinations of parts: what tells
+        these apart (``age_from`` and ``age_to``, or ``gender``) stands in the place of the fields of ``by``, the others
+        are flat, and ``share`` is last. The shares of a row are 1 together where the parts hold every value, else
+        less. Raises InputError, naming the field. O(rows x combinations) at worst.
+        """
+        pieces: list[tuple[tuple[Part, ...], Cover]] = [((), every_row(len(self)))]
+        for name, asked in by.items():
+            column, parts = self._parts(name, asked)
+            met = _covered(column, parts)
+            both = [((*chosen, part), cover.both(other)) for chosen, cover in pieces for part, other in met]
+            pieces = [(chosen, cover) for chosen, cover in both if cover.rows.size]
+        rows = np.concatenate([cover.rows for _, cover in pieces] or [np.zeros(0, np.int64)])
+        piece = pa.array(np.repeat(np.arange(len(pieces)), [cover.rows.size for _, cover in pieces]))
+        columns: dict[str, Any] = {}
+        for place, name in enumerate(by):
+            for key, values in self._key_columns(name, [chosen[place] for chosen, _ in pieces]).items():
+                columns[key] = values.take(piece)
+        others = flat_table(self._table, [field for field in self.form.fields if field.name not in by])
+        if taken := {*columns, SHARE} & set(others.column_names):
+            raise InputError(f"shares: the release has a field {min(taken)}, too; rename it in the input")
+        for name in others.column_names:
+            columns[name] = others.column(name).take(pa.array(rows))
+        columns[SHARE] = pa.array(np.concatenate([cover.share for _, cover in pieces] or [np.zeros(0)]))
+        return pa.table(columns)
+
     def estimate(
         self,
         what: str | Sequence[str],
@@ -158,8 +195,8 @@ class ReleasedTable:
         """Counts, sums, means and more, with bounds that hold, by parts of fields.
 
         what: ``"count"``, ``"sum"``, ``"mean"``, ``"quantile"``, ``"median"``, ``"variance"``, ``"ratio"``,
-            ``"share"``, ``"top"``, or a list of these; each is defined by its class in ``analysis/questions.py``, and
-            what the bounds are about is in ``analysis/estimate.py``.
+            ``"share"``, ``"top"``, or a list of these; each is defined by its class in ``estimates/questions.py``, and
+            what the bounds are about is in ``estimates/estimate.py``.
         of: the column that is asked for, with values as they were or released as ranges; of a ratio a pair ``(x, y)``;
             a list asks each question of each.
         by: for each field its parts, of which every combination is a group; a row is in one part at most:
@@ -199,11 +236,21 @@ class ReleasedTable:
         codes = {name: self._box_codes(name, column) for name, column in columns.items()}
         boxes = distinct_boxes(list(codes.values()), len(self))
         own = {name: column.of(boxes.first) for name, column in columns.items()}
-        base, count = region_cover(own, wanted.queries, boxes.first.size), boxes.first.size
-        by_field = [
-            parts_of_column(name, own[name], codes[name][boxes.first], parts)
-            for name, (_, parts) in divided.items()
-        ]
+        count = boxes.first.size
+
+        def spread(*, evenly: bool) -> tuple[Cover, list[FieldParts]]:
+            """The boxes of ``where``, and what they are to the parts of ``by``."""
+            those = {name: column.evenly() if evenly else column for name, column in own.items()}
+            parts_of = (
+                parts_of_column(name, those[name], codes[name][boxes.first], parts)
+                for name, (_, parts) in divided.items()
+            )
+            return region_cover(those, wanted.queries, count), list(parts_of)
+
+        spreads = {
+            evenly: spread(evenly=evenly)
+            for evenly in {each.question.spreads_evenly(len(each.columns)) for each in questions}
+        }
         chosen = Options(
             n=n,
             part=None if part is None else region_cover(own, numerator.queries, count),
@@ -213,6 +260,7 @@ class ReleasedTable:
         for each in questions:
             measures = [self.measure(each.question.name, name) for name in each.columns]
             cut = [wanted.narrowed(measure) for measure in measures]
+            base, by_field = spreads[each.question.spreads_evenly(len(measures))]
             rows = nobody() if None in cut else base
             product = GroupProduct((parts_of_cover(rows, count), *by_field), boxes.sizes)
             there = [one or whole for one, whole in zip(cut, measures, strict=True)]
@@ -416,7 +464,7 @@ class ReleasedTable:
             except KeyError:
                 raise InputError(f"{name}: the release has labels that are no prefixes") from None
         if kind is Kind.SET:
-            return set_column(array)
+            return set_column(array, self.form.k)
         if kind is Kind.EXACT:
             return exact_sets(array)
         try:
@@ -469,6 +517,10 @@ class ReleasedTable:
         if place not in self._codes:
             self._codes[place] = box_codes(column)
         return self._codes[place]
+
+
+def _covered(column: Any, parts: Sequence[Part]) -> list[tuple[Part, Cover]]:
+    return [(part, column.cover(part.query)) for part in parts]
 
 
 def _hierarchy(given: Hierarchy | str | os.PathLike[str]) -> Hierarchy:

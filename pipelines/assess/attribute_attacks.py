@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from kanonflow.pipelines.analysis.coverage import RangeColumn
 from kanonflow.pipelines.assess.boxes import BoxesAndPeople, BoxField, Mask, Numbers
 from kanonflow.pipelines.assess.payload_values import PayloadValues
 from kanonflow.pipelines.assess.predicates import released_predicates, single_out
 from kanonflow.pipelines.assess.rates import Rate, rate_of
+from kanonflow.pipelines.estimates.coverage import RangeColumn
 
 SPLITS = 8
 """Ways to cut the attributes in halves that are tried."""

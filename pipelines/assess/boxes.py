@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import Interval, Missing, PrefixColumn, RangeColumn, SetColumn
 from kanonflow.pipelines.analysis.flat_columns import Flat
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.pipelines.estimates.coverage import Interval, Missing, PrefixColumn, RangeColumn, SetColumn
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.value_units import to_units
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import RangeColumn, SetColumn
 from kanonflow.pipelines.assess.boxes import BoxesAndPeople, BoxField, Floats, Mask, Numbers
 from kanonflow.pipelines.assess.rates import Rate
+from kanonflow.pipelines.estimates.coverage import RangeColumn, SetColumn
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.policy_fields import Quasi, QuasiType
 

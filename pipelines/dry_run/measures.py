@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import RangeColumn
 from kanonflow.pipelines.analysis.query_error import query_errors
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.dry_run.dry_run import DryRun
+from kanonflow.pipelines.estimates.coverage import RangeColumn
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.kinds.kinds import KINDS
 

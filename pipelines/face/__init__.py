@@ -23,10 +23,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kanonflow.pipelines.analysis.estimate import Estimate, WideBoundsWarning
     from kanonflow.pipelines.analysis.flat_columns import split_range, split_set
     from kanonflow.pipelines.analysis.query_error import QueryErrors, query_errors
     from kanonflow.pipelines.analysis.released_table import ReleasedTable, read_release
+    from kanonflow.pipelines.estimates.estimate import Estimate, WideBoundsWarning
     from kanonflow.pipelines.own_pipelines.anonymize_rows import AnonymizeRows
     from kanonflow.pipelines.own_pipelines.pipeline_options import KanonflowOptions
     from kanonflow.pipelines.runs.secret_sources import ManagedSecret, SecretFile, SecretVariable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases
 
 _PLACES = {
-    "kanonflow.pipelines.analysis.estimate": ("Estimate", "WideBoundsWarning"),
+    "kanonflow.pipelines.estimates.estimate": ("Estimate", "WideBoundsWarning"),
     "kanonflow.pipelines.analysis.flat_columns": ("split_range", "split_set"),
     "kanonflow.pipelines.analysis.query_error": ("QueryErrors", "query_errors"),
     "kanonflow.pipelines.analysis.released_table": ("ReleasedTable", "read_release"),

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.analysis.coverage import (
+from kanonflow.pipelines.estimates.box_spread import around_people
+from kanonflow.pipelines.estimates.coverage import (
     Cover,
     Interval,
     Missing,
@@ -17,8 +18,8 @@ from kanonflow.pipelines.analysis.coverage import (
     exact_sets,
     set_column,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, box_codes, distinct_boxes, runs
-from kanonflow.pipelines.analysis.questions import answer_count
+from kanonflow.pipelines.estimates.distinct_boxes import box_codes, distinct_boxes
+from kanonflow.pipelines.estimates.questions import answer_count
 
 
 def drawn_columns(seed: int) -> tuple[list[RangeColumn | SetColumn], int]:
@@ -29,19 +30,12 @@ def drawn_columns(seed: int) -> tuple[list[RangeColumn | SetColumn], int]:
     valued = rng.random(count) < 0.8
     low[~valued] = 0
     nulls = ~valued | (rng.random(count) < 0.3)
-    ranges = RangeColumn(low, low + 5 * valued, valued, nulls, 3)
+    spread = around_people(low[valued], low[valued] + 5)
+    ranges = RangeColumn(low, low + 5 * valued, valued, nulls, 3, spread)
     sets = [("a",), ("a", "b"), ("b", "c"), (None, "c")]
     chosen = [sets[at] for at in rng.integers(0, len(sets), count)]
     texts = pa.array([str(at) for at in rng.integers(0, 3, count)], pa.string())
-    return [ranges, set_column(pa.array(chosen, pa.list_(pa.string()))), exact_sets(texts)], count
-
-
-def of_rows(boxes: DistinctBoxes, cover: Cover) -> Cover:
-    """A cover of boxes as one of rows."""
-    sizes = boxes.sizes[cover.rows]
-    at = boxes.rows[runs(boxes.starts[cover.rows], sizes)]
-    order = np.argsort(at)
-    return Cover(at[order], np.repeat(cover.sure, sizes)[order], np.repeat(cover.share, sizes)[order])
+    return [ranges, set_column(pa.array(chosen, pa.list_(pa.string())), 3), exact_sets(texts)], count
 
 
 def plain(cover: Cover) -> list[tuple[int, bool, float]]:
@@ -64,18 +58,18 @@ def test_boxes_meet_what_their_rows_meet(seed: int) -> None:
         by_row, by_box = None, None
         for column, query in zip(columns, chosen, strict=True):
             rows, met = column.cover(query), column.of(boxes.first).cover(query)  # type: ignore[arg-type]
-            assert plain(of_rows(boxes, met)) == plain(rows)
+            assert plain(boxes.of_rows(met)) == plain(rows)
             by_row = rows if by_row is None else by_row.both(rows)
             by_box = met if by_box is None else by_box.both(met)
         assert by_row is not None
         assert by_box is not None
-        assert plain(of_rows(boxes, by_box)) == plain(by_row)
+        assert plain(boxes.of_rows(by_box)) == plain(by_row)
         assert answer_count(by_box, boxes.sizes) == pytest.approx(answer_count(by_row))
 
 
 def test_equal_boxes_are_one() -> None:
     """And different ones are not; without columns all rows are alike."""
-    column = set_column(pa.array([["a", "b"], ["b"], ["a", "b"], ["a"], ["b"]]))
+    column = set_column(pa.array([["a", "b"], ["b"], ["a", "b"], ["a"], ["b"]]), 5)
     assert distinct_boxes([box_codes(column)], 5).sizes.tolist() == [2, 2, 1]
     assert distinct_boxes([], 5).sizes.tolist() == [5]
     assert distinct_boxes([], 0).sizes.tolist() == []
@@ -83,6 +77,6 @@ def test_equal_boxes_are_one() -> None:
 
 def test_sets_in_several_orders_stay_apart() -> None:
     """No release has them; a file that somebody wrote may, and is answered all the same."""
-    column = set_column(pa.array([["a", "b"], ["b", "a"]]))
+    column = set_column(pa.array([["a", "b"], ["b", "a"]]), 5)
     assert distinct_boxes([box_codes(column)], 2).first.size == 2
     assert column.cover(frozenset("a")).share.tolist() == [0.5, 0.5]

@@ -13,20 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kanonflow.pipelines.analysis.certain_bounds import Values, least_quantile, least_ratio, variance_bounds
-from kanonflow.pipelines.analysis.estimate import Estimate, WideBoundsWarning
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.pipelines.estimates.box_spread import around_people
+from kanonflow.pipelines.estimates.certain_bounds import Values, least_quantile, least_ratio, variance_bounds
+from kanonflow.pipelines.estimates.coverage import Interval, RangeColumn
+from kanonflow.pipelines.estimates.estimate import Estimate, WideBoundsWarning
 from tests.made_releases import FIRST_MS, JOBS, Made, made
 
-pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.analysis.estimate.WideBoundsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.estimates.estimate.WideBoundsWarning")
 
 AGE = pa.struct([("min", pa.int64()), ("max", pa.int64()), ("nulls", pa.bool_())])
 Row = dict[str, Any]
 LEAST = float("-inf")
 
 
-def tiny(seed: int, rows: int, nulls: bool) -> tuple[ReleasedTable, list[Row]]:
+def tiny(seed: int, rows: int, nulls: bool, k: int = 2) -> tuple[ReleasedTable, list[Row]]:
     """A release of a few rows with narrow boxes, and the same as plain rows."""
     draw = random.Random(seed)
     cells = []
@@ -47,7 +49,7 @@ def tiny(seed: int, rows: int, nulls: bool) -> tuple[ReleasedTable, list[Row]]:
         ReleasedField("pay", Kind.EXACT, pa.int64()),
     )
     table = pa.Table.from_pylist(cells, arrow)
-    return ReleasedTable(table, ReleaseForm(arrow, fields, 2, "tiny")), cells
+    return ReleasedTable(table, ReleaseForm(arrow, fields, k, "tiny")), cells
 
 
 def assignments(rows: Sequence[Row]) -> Iterator[tuple[tuple[int | None, str | None, int | None], ...]]:
@@ -110,17 +112,90 @@ def test_bounds_are_those_of_all_assignments(seed: int, nulls: bool) -> None:
                 assert row["lower"] - 1e-9 <= row["value"] <= row["upper"] + 1e-9, told
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_value_is_what_a_uniform_spread_gives(seed: int) -> None:
-    """The mean over all assignments, each as likely, of counts and sums."""
-    release, cells = tiny(seed, 1 + seed % 4, nulls=False)
+def spread_around_people(cells: Sequence[Row], k: int) -> list[dict[str, dict[Any, Fraction]]]:
+    """What each value weighs in each row's box, value by value: the definition in ``coverage.py``."""
+    ages = [row["age"] for row in cells]
+    different = {(age["min"], age["max"]) for age in ages if age["min"] is not None}
+    often: dict[Any, Fraction] = {}
+    for row in cells:
+        for value in row["gender"]:
+            often[value] = often.get(value, Fraction(0)) + Fraction(1, len(row["gender"]))
+
+    def together(value: int) -> Fraction:
+        return sum((Fraction(1, b - a + 1) for a, b in different if a <= value <= b), Fraction(0))
+
+    def around(sure: set[Any], others: dict[Any, Fraction]) -> dict[Any, Fraction]:
+        m = max(k, len(sure))
+        rest, all_of_it = Fraction(m - len(sure), m), sum(others.values(), Fraction(0))
+        found = {value: Fraction(1, m) for value in sure}
+        for value, weight in others.items():
+            found[value] = found.get(value, Fraction(0)) + rest * weight / all_of_it
+        return found
+
+    spread = []
+    for row, age in zip(cells, ages, strict=True):
+        missing = {None} if age["nulls"] else set()
+        if age["min"] is None:
+            weights: dict[Any, Fraction] = {None: Fraction(1)}
+        else:
+            between = {value: together(value) for value in range(age["min"] + 1, age["max"])}
+            ends = {age["min"], age["max"]}
+            weights = around(ends | missing, between or dict.fromkeys(ends, Fraction(1)))
+        spread.append(
+            {"age": weights, "gender": around(set(row["gender"]), {v: often[v] for v in row["gender"]})}
+        )
+    return spread
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_value_is_what_a_spread_around_people_gives(seed: int, k: int, nulls: bool) -> None:
+    """Of counts, and sums of payload: the mean over all that each row can be, as likely as its values weigh."""
+    release, cells = tiny(seed, 2 + seed % 4, nulls, k)
+    spread = spread_around_people(cells, k)
+    assert all(sum(weights.values()) == 1 for row in spread for weights in row.values())
     for where, query in QUERIES:
-        for column, name in ((2, "pay"), (0, "age")):
-            expected = said_of(assignments(cells), query, column)
-            for what in ("count", "sum"):
-                (row,) = release.estimate(what, None if what == "count" else name, where=where).rows()
-                mean = sum(expected[what], Fraction(0)) / len(expected[what])
-                assert row["value"] == pytest.approx(float(mean), abs=1e-9), (where, what, name)
+        count = total = Fraction(0)
+        for row, weights in zip(cells, spread, strict=True):
+            share = sum(
+                (
+                    weight * other
+                    for (age, weight), (gender, other) in product(
+                        weights["age"].items(), weights["gender"].items()
+                    )
+                    if query((age, gender, row["pay"]))
+                ),
+                Fraction(0),
+            )
+            count, total = count + share, total + share * (row["pay"] or 0)
+        for what, of, expected in (("count", None, count), ("sum", "pay", total)):
+            (found,) = release.estimate(what, of, where=where).rows()
+            assert found["value"] == pytest.approx(float(expected), abs=1e-9), (where, what)
+
+
+def test_fractions_are_spread_as_whole_numbers_are() -> None:
+    """Of many narrow units a double has what a whole number has; the widest ranges count, beside narrow ones, too."""
+    draw = random.Random(1)
+    low = np.array([draw.randrange(0, 50) for _ in range(40)]) * 1_000_000
+    high = low + np.array([draw.choice([0, 1, 3, 20]) for _ in range(40)]) * 1_000_000
+    here, none = np.ones(40, bool), np.zeros(40, bool)
+    whole = RangeColumn(low, high, here, none, 5, around_people(low, high))
+    ends = low.astype(float), high.astype(float)
+    fractions = RangeColumn(*ends, here, none, 5, around_people(*ends))
+    for first, last in ((0, 9_500_000), (12_000_000, 13_000_000), (7_300_000, 41_000_000)):
+        one, other = (
+            whole.cover(Interval(first, last - 1, True)),
+            fractions.cover(Interval(first, last, False)),
+        )
+        assert one.rows.tolist() == other.rows.tolist()
+        assert np.allclose(one.share, other.share, atol=1e-5)
+    most = np.finfo(np.float64).max
+    widest = np.array([-most, -1.0, 0.0]), np.array([most, 1.0, most])
+    huge = RangeColumn(*widest, here[:3], none[:3], 5, around_people(*widest))
+    halves = [huge.cover(Interval(*part, False)).share for part in ((-np.inf, 0.0), (0.0, np.inf))]
+    assert halves[0].tolist() == pytest.approx([0.4, 0.5])
+    assert halves[1].tolist() == pytest.approx([0.6, 0.5, 1.0])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -133,7 +208,7 @@ def test_groups_are_the_queries_one_by_one(seed: int) -> None:
         assert len(rows) == 9
         for row, (age, gender) in zip(rows, product(*parts.values()), strict=True):
             (alone,) = release.estimate(what, of, where={"age": age, "gender": gender}).rows()
-            assert {name: row[name] for name in alone} == alone
+            assert {name: row[name] for name in alone} == pytest.approx(alone)
             assert (row["age_from"], row["age_to"], row["gender"]) == (*(age or (None, None)), gender)
 
 
@@ -363,8 +438,7 @@ def test_every_question_keeps_to_all_assignments(seed: int, nulls: bool) -> None
         (row,) = release.estimate("count", where=where).rows()
         counts = [sum(map(query, rows)) for rows in inputs]
         assert (row["lower"], row["upper"]) == (min(counts), max(counts)), where
-        if not nulls:
-            assert row["value"] == pytest.approx(sum(counts) / len(counts))
+        assert row["lower"] <= row["value"] <= row["upper"]
         by_age = any("age" in region for region in (where if isinstance(where, list) else [where]))
         for column, name in ((2, "pay"), (0, "age")):
             found = [asked_of(rows, query, column) for rows in inputs]

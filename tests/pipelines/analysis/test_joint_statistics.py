@@ -15,7 +15,7 @@ from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.rows.element_rows import rows_to_table
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 
-pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.analysis.estimate.WideBoundsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.estimates.estimate.WideBoundsWarning")
 POLICIES = {
     "graph": feed_policy(people=False),
     "classes": feed_policy(),

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kanonflow.pipelines.analysis.coverage import Missing, RangeColumn, exact_range
-from kanonflow.pipelines.analysis.query_parts import interval_parts, members
+from kanonflow.pipelines.estimates.coverage import Missing, RangeColumn, exact_range
+from kanonflow.pipelines.estimates.query_parts import interval_parts, members
 from kanonflow.schemas.errors import InputError
 
 INSTANTS = pa.timestamp("ms", "UTC")

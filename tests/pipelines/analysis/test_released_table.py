@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.analysis.estimate import WideBoundsWarning
 from kanonflow.pipelines.analysis.released_table import ReleasedTable, read_release
+from kanonflow.pipelines.estimates.estimate import WideBoundsWarning
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.hierarchy import Hierarchy
 from tests.made_releases import JOBS, made, write_release
 
-pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.analysis.estimate.WideBoundsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.estimates.estimate.WideBoundsWarning")
 
 
 @pytest.fixture(params=[".avro", ".parquet"])

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from kanonflow.pipelines import cli
-from kanonflow.pipelines.analysis.coverage import prefix_column
 from kanonflow.pipelines.analysis.released_table import read_release
+from kanonflow.pipelines.estimates.coverage import prefix_column
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.prefix_tree import PrefixOf, PrefixTree
 from tests.pipelines.audit.good_runs import change_rows, read, write

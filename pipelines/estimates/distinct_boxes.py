@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kanonflow.pipelines.analysis.coverage import Int64s, PrefixColumn, RangeColumn, SetColumn
+from kanonflow.pipelines.estimates.coverage import Cover, Int64s, PrefixColumn, RangeColumn, SetColumn
 
 _MOST = 2**62
 
@@ -24,6 +24,13 @@ class DistinctBoxes(NamedTuple):
     def sizes(self) -> Int64s:
         """Rows of each, int64 (d,)."""
         return np.diff(self.starts)
+
+    def of_rows(self, cover: Cover) -> Cover:
+        """A cover of boxes as one of rows. O(rows that are possibly in, but for sorting)."""
+        sizes = self.sizes[cover.rows]
+        at = self.rows[runs(self.starts[cover.rows], sizes)]
+        order = np.argsort(at)
+        return Cover(at[order], np.repeat(cover.sure, sizes)[order], np.repeat(cover.share, sizes)[order])
 
 
 def box_codes(column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from kanonflow.pipelines.analysis.coverage import (
+from kanonflow.pipelines.estimates.coverage import (
     Cover,
     Float64s,
     Int64s,
@@ -29,8 +29,8 @@ from kanonflow.pipelines.analysis.coverage import (
     RangeColumn,
     SetColumn,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import runs
-from kanonflow.pipelines.analysis.query_parts import Part
+from kanonflow.pipelines.estimates.distinct_boxes import runs
+from kanonflow.pipelines.estimates.query_parts import Part
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kanonflow.pipelines.analysis.coverage import (
+from kanonflow.pipelines.estimates.coverage import (
     LEAST,
     MOST,
     Cover,
@@ -21,7 +21,7 @@ from kanonflow.pipelines.analysis.coverage import (
     SetColumn,
     every_row,
 )
-from kanonflow.pipelines.analysis.questions import Measure
+from kanonflow.pipelines.estimates.questions import Measure
 from kanonflow.schemas.errors import InputError
 
 MOST_PIECES = 4_096

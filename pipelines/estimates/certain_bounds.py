@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import Float64s, Int64s
+from kanonflow.pipelines.estimates.coverage import Float64s, Int64s
 
 MOST = sys.float_info.max
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -1,14 +1,26 @@
-"""How much of each row's box lies in a part of a field's values: surely, possibly, and under a uniform spread.
+"""How much of each row's box lies in a part of a field's values: surely, possibly, and by how its weight is spread.
 
 The box of a row in a field is the set B of values that its record can have there; a query is a set Q of values.
 
     surely in       B is within Q
     possibly in     B and Q have a value in common
-    share           |B and Q| / |B|, where |.| counts values (days, milliseconds, whole numbers, units of decimals,
-                    members of sets, leaves) or, of fractions, is the length; a point is in or out
+    share           the weight of B and Q, where all of B weighs 1
 
-A missing value is a value of its own. In a range with ``nulls`` its share is 1/k: at least one of k or more members
-had none, and nothing says how many.
+A released range or set is the least box around m records or more: each end of a range, each member of a set, and a
+missing value that the box holds is somebody's. With m = max(k, how many such values B has) each of them has 1/m of the
+weight by itself. What remains lies
+
+    in a range      between its ends, as all different ranges of the release do together, each of them spread evenly
+                    over its values (days, milliseconds, whole numbers, units of decimals) or, of fractions, its length;
+                    where nothing lies between the ends, evenly on both
+    in a set        on its members as often as they are in the rows, where each row counts its members evenly
+
+Counts and sums go by this. Means go evenly (``evenly()``): a part has |B and Q| / |B| of what is not missing, counted
+in values or, of fractions, as length. Weight at ends mixes into a part what stands at the ends of far wider boxes,
+which counts and sums bear and means do not.
+
+Windows, and parts of ranges, are around nobody: their weight is spread evenly. So is a label's over the leaves below:
+it is a node above them, and no leaf is surely somebody's. A missing value is a value of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.pipelines.estimates.box_spread import EVENLY, RangeSpread, around_people
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.prefix_tree import PrefixTree
 from kanonflow.schemas.value_units import to_units
@@ -75,6 +88,7 @@ class RangeColumn:
     """Boxes that are ranges, (n,) each. low, high: int64 in units, or float64; closed.
 
     valued, nulls: whether a box holds values, and whether it holds the missing value. k: of the policy.
+    spread: how the weight of each lies over its values.
     """
 
     low: Int64s | Float64s
@@ -82,6 +96,7 @@ class RangeColumn:
     valued: Bools
     nulls: Bools
     k: int
+    spread: RangeSpread = EVENLY
 
     @property
     def whole(self) -> bool:
@@ -95,11 +110,23 @@ class RangeColumn:
 
     def of(self, rows: Int64s) -> RangeColumn:
         """Those of some rows."""
-        return RangeColumn(self.low[rows], self.high[rows], self.valued[rows], self.nulls[rows], self.k)
+        return replace(
+            self, low=self.low[rows], high=self.high[rows], valued=self.valued[rows], nulls=self.nulls[rows]
+        )
+
+    def evenly(self) -> RangeColumn:
+        """The same, spread evenly."""
+        return replace(self, spread=EVENLY)
+
+    @property
+    def somebodys(self) -> Float64s:
+        """Of each box, 1/m: the least that a value weighs which is surely somebody's."""
+        surely = self.nulls + np.where(self.low < self.high, 2, 1)
+        return 1.0 / np.maximum(self.k, surely)
 
     def missing_share(self) -> Float64s:
         """Of each box, the share of the missing value."""
-        return np.where(self.nulls, np.where(self.valued, 1.0 / self.k, 1.0), 0.0)
+        return np.where(self.nulls, np.where(self.valued, self.somebodys, 1.0), 0.0)
 
     def cover(self, query: Interval | Missing) -> Cover:
         """The rows that meet the query. O(n)."""
@@ -110,9 +137,22 @@ class RangeColumn:
         inside = (
             ~self.nulls & (self.low >= first) & ((self.high <= end) if query.whole else (self.high < end))
         )
-        return _cover(meets, inside, self._share(query) * (1.0 - self.missing_share()))
+        return _cover(meets, inside, self._share(query))
 
     def _share(self, query: Interval) -> Float64s:
+        at_low, at_high = (
+            (end >= query.first) & ((end <= query.end) if query.whole else (end < query.end))
+            for end in (self.low, self.high)
+        )
+        wide = self.low < self.high
+        own = self.spread.own * self.somebodys
+        rest = 1.0 - self.missing_share() - own * (1.0 + wide)
+        between = self.spread.between(
+            self.low, self.high, *self.clipped(query), self._evenly(query), whole=query.whole
+        )
+        return np.clip(own * (at_low + 1.0 * (at_high & wide)) + rest * between, 0.0, 1.0)
+
+    def _evenly(self, query: Interval) -> Float64s:
         low, high = self.clipped(query)
         inside, wide = high.astype(np.float64), self.high.astype(np.float64)
         # Halved first: the width of two finite doubles can be infinite.
@@ -134,12 +174,14 @@ class RangeColumn:
 class SetColumn:
     """Boxes that are sets. Row i has set ``of_row[i]``, whose members are ``codes[starts[s] : starts[s + 1]]``.
 
-    values: what the codes stand for, None for the missing value."""
+    values: what the codes stand for, None for the missing value. weights: of the members, of each set 1 together; None:
+    they weigh the same."""
 
     codes: Int64s
     starts: Int64s
     of_row: Int64s
     values: tuple[Any, ...]
+    weights: Float64s | None = None
 
     @property
     def widths(self) -> Int64s:
@@ -155,6 +197,10 @@ class SetColumn:
         """Those of some rows."""
         return replace(self, of_row=self.of_row[rows])
 
+    def evenly(self) -> SetColumn:
+        """The same, whose members weigh the same."""
+        return replace(self, weights=None)
+
     def each(self) -> list[Any]:
         """What can be asked for one by one: the values that occur, the missing one last."""
         occurring: list[int] = np.unique(self.codes).tolist() if self.of_row.size else []
@@ -168,9 +214,12 @@ class SetColumn:
         if not self.of_row.size:
             return every_row(0)
         wanted = np.array([value in query for value in self.values], bool)
-        hits = np.add.reduceat(wanted[self.codes].astype(np.int64), self.starts[:-1])
+        hit = wanted[self.codes]
+        hits = np.add.reduceat(hit.astype(np.int64), self.starts[:-1])
         sizes = np.diff(self.starts)
         meets, inside, share = hits > 0, hits == sizes, hits / sizes
+        if self.weights is not None:
+            share = np.where(inside, 1.0, np.add.reduceat(np.where(hit, self.weights, 0.0), self.starts[:-1]))
         return _cover(meets[self.of_row], inside[self.of_row], share[self.of_row])
 
 
@@ -194,6 +243,10 @@ class PrefixColumn:
     def of(self, rows: Int64s) -> PrefixColumn:
         """Those of some rows."""
         return replace(self, of_row=self.of_row[rows])
+
+    def evenly(self) -> PrefixColumn:
+        """The same: its weight is spread so."""
+        return self
 
     @property
     def widths(self) -> Int64s:
@@ -256,7 +309,8 @@ def range_column(array: pa.Array, k: int) -> RangeColumn:
     """Of a column of released ranges, struct<min, max, nulls>."""
     low, high, nulls = array.flatten()
     (least, none), (most, _) = to_units(low), to_units(high)
-    return RangeColumn(_filled(least, none), _filled(most, none), ~none, np.asarray(nulls), k)
+    first, last, there = _filled(least, none), _filled(most, none), ~none
+    return RangeColumn(first, last, there, np.asarray(nulls), k, around_people(first[there], last[there]))
 
 
 def exact_range(array: pa.Array, k: int) -> RangeColumn:
@@ -274,13 +328,24 @@ def window_column(start: pa.Array, end: pa.Array, k: int) -> RangeColumn:
     return RangeColumn(first, np.where(none, first, last - 1), ~none, none, k)
 
 
-def set_column(array: pa.Array) -> SetColumn:
-    """Of a column of released sets."""
+def set_column(array: pa.Array, k: int) -> SetColumn:
+    """Of a column of released sets. O(members + rows)."""
     offsets = np.asarray(array.offsets).astype(np.int64)
     values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).dictionary_encode("encode")
     members = tuple(values.dictionary.to_pylist())
     codes, starts = np.asarray(values.indices).astype(np.int64), offsets - offsets[0]
-    return SetColumn(codes, starts, _like_sets(codes, starts), members)
+    of_row = _like_sets(codes, starts)
+    return SetColumn(codes, starts, of_row, members, _around_people(codes, starts, of_row, k))
+
+
+def _around_people(codes: Int64s, starts: Int64s, of_row: Int64s, k: int) -> Float64s:
+    """What each member of each set weighs: 1/m by itself, and a part of the rest, by how often it is in the rows."""
+    sizes = np.diff(starts)
+    rows = np.bincount(of_row, minlength=sizes.size)
+    often = np.bincount(codes, weights=np.repeat(rows / sizes, sizes))[codes]
+    together = np.repeat(np.add.reduceat(often, starts[:-1]), sizes) if codes.size else often
+    own = np.repeat(1.0 / np.maximum(k, sizes), sizes)
+    return own + (1.0 - own * np.repeat(sizes, sizes)) * often / np.maximum(together, 1e-300)
 
 
 def _like_sets(codes: Int64s, starts: Int64s) -> Int64s:

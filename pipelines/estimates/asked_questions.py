@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from kanonflow.pipelines.analysis.questions import QUESTIONS, Question
+from kanonflow.pipelines.estimates.questions import QUESTIONS, Question
 from kanonflow.schemas.errors import InputError
 
 Columns = str | tuple[str, ...]

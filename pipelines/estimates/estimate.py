@@ -7,7 +7,8 @@ Which record it is, nobody can tell, and nothing here needs it. So for a query Q
 
     S   rows whose box lies within Q: their records are in Q         n_S of them
     P   rows whose box meets Q but does not lie within it: their records may be in Q
-    w   share of a row's box that lies in Q, field by field (coverage.py)
+    w   share of a row's box that lies in Q, field by field (coverage.py): of counts and sums as its weight is spread
+        around people, of questions about single rows (``questions.OfRows``) evenly
 
 What can be asked, and what value and bounds then are, is said in ``questions.py``, for a count for example
 
@@ -26,7 +27,7 @@ What they are about:
 - the rows that were released; rows that were rejected or still wait are in no release;
 - attributes as the release knows them: of cohorts that last those at entry; of a field with ``outside: code``
   values beyond the domain at its end;
-- under a spread within boxes only the value is right on average; the bounds need no spread.
+- only the value needs a spread, and is right on average if people lie so; the bounds need none.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import Float64s, Int64s
-from kanonflow.pipelines.analysis.questions import Answers, Measure, Question
+from kanonflow.pipelines.estimates.coverage import Float64s, Int64s
+from kanonflow.pipelines.estimates.questions import Answers, Measure, Question
 from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.errors import InputError
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.analysis.coverage import LEAST, MOST, Interval, Missing, RangeColumn
+from kanonflow.pipelines.estimates.coverage import LEAST, MOST, Interval, Missing, RangeColumn
 from kanonflow.schemas.durations import MONDAY_MS
 from kanonflow.schemas.errors import InputError
 

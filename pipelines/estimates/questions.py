@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.certain_bounds import (
+from kanonflow.pipelines.estimates.certain_bounds import (
     MOST,
     Values,
     least_mean,
@@ -27,7 +27,7 @@ from kanonflow.pipelines.analysis.certain_bounds import (
     unit_of_sums,
     variance_bounds,
 )
-from kanonflow.pipelines.analysis.coverage import (
+from kanonflow.pipelines.estimates.coverage import (
     LEAST,
     Cover,
     Float64s,
@@ -36,8 +36,8 @@ from kanonflow.pipelines.analysis.coverage import (
     Missing,
     RangeColumn,
 )
-from kanonflow.pipelines.analysis.distinct_boxes import DistinctBoxes, distinct_boxes, runs
-from kanonflow.pipelines.analysis.group_product import GroupProduct
+from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes, distinct_boxes, runs
+from kanonflow.pipelines.estimates.group_product import GroupProduct
 from kanonflow.schemas.errors import InputError
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -151,6 +151,10 @@ class Question(ABC):
     def answers(self, asked: Asked, measures: Sequence[Measure]) -> Answers:
         """Of each group."""
 
+    def spreads_evenly(self, columns: int) -> bool:
+        """Whether its value is better by boxes that are spread evenly (``coverage``). columns: that it is asked of."""
+        return False
+
 
 class Count(Question):
     """COUNT(*).
@@ -197,6 +201,10 @@ class OfRows(Question):
 
     least = 1
     """Rows that an answer needs."""
+
+    def spreads_evenly(self, columns: int) -> bool:
+        """Of a ratio of counts it is not."""
+        return columns > 0
 
     def answers(self, asked: Asked, measures: Sequence[Measure]) -> Answers:
         shape = asked.product.count
