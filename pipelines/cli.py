@@ -252,7 +252,13 @@ def _export(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
     directories = [directory.rstrip("/") or "/" for directory in arguments.directories]
     exported = export_releases(
-        directories, arguments.to, arguments.flat, arguments.output, neutralize=arguments.neutralize_formulas
+        directories,
+        arguments.to,
+        arguments.flat,
+        arguments.output,
+        by=dict(arguments.by),
+        hierarchies=dict(arguments.hierarchies),
+        neutralize=arguments.neutralize_formulas,
     )
     tell(exported.to_json() if arguments.json else exported.render())
     for note in exported.notes():

@@ -215,7 +215,7 @@ LINES = {
         (46_570, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
-        (49_270, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+        (49_330, "counts and sums go by how people lie in their boxes; rows cut into shares"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -360,7 +360,7 @@ CODE = [
     (67_690, "measured clauses are counted over an epoch, with their audit"),
     (68_410, "releases are imputed for models"),
     (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
-    (69_560, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+    (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

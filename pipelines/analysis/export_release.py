@@ -3,6 +3,9 @@
     OUT/window=2024-03-01/part-00000.parquet     rows by the last day (UTC) of their window
     OUT.csv                                       one header; null: nothing, empty text: ""
 
+With ``--flat shares`` a row is as many as it meets combinations of the parts of ``--by``, each with its share, so that
+any tool that adds up has what ``estimate`` has: SUM(share), SUM(share * amount).
+
 Each is made under another name beside its place and appears whole; what is there already is never replaced.
 """
 
@@ -26,14 +29,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
+from kanonflow.pipelines.analysis.flat_columns import MISSING, Flat, flat_table
 from kanonflow.pipelines.analysis.release_formats import BATCH_ROWS
 from kanonflow.pipelines.analysis.released_fields import free_name
 from kanonflow.pipelines.analysis.released_files import ReleasedFiles, open_releases
+from kanonflow.pipelines.analysis.released_table import SHARE, WINDOW_FIELD, ReleasedTable
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 
 FORMATS = ("parquet", "csv")
+SHARES = "shares"
+"""How rows are laid flat that are cut into parts."""
 HELD_ROWS = 262_144
 """Rows that are held; with more, the day that has the most is written."""
 _PARTITIONS = ("window", "window_day", "kanonflow_window")
@@ -48,7 +54,8 @@ class Exported:
     """What was read and written. read: directories. releases: files. days: (first, last) of windows, ISO; None without
     windows. epochs: of the promise, each once. others: entries beside the releases that were not read. shared: ids that
     stand for two releases.
-    formulas: cells of a CSV file that a spreadsheet would run. neutralized: whether ' stands before them."""
+    formulas: cells of a CSV file that a spreadsheet would run. neutralized: whether ' stands before them. within: rows
+    that the parts of fields hold, shares added up; None: rows were not cut."""
 
     read: tuple[str, ...]
     written: str
@@ -62,6 +69,7 @@ class Exported:
     shared: tuple[str, ...] = ()
     formulas: int = 0
     neutralized: bool = False
+    within: float | None = None
 
     def notes(self) -> Iterator[str]:
         """What somebody who uses the data set must know of it."""
@@ -83,6 +91,11 @@ class Exported:
                     if self.neutralized
                     else ", and a spreadsheet would run them; --neutralize-formulas puts ' before them"
                 )
+            )
+        if self.within is not None and self.within < self.rows - 0.5:
+            yield (
+                f"note: the parts of --by hold {self.within:,.0f} of {self.rows:,} rows; what lies outside of them is"
+                " not written"
             )
         if self.others:
             yield f"note: {self.others} entries beside the releases are none, and were not read"
@@ -117,6 +130,7 @@ class Exported:
                 "columns": self.columns,
                 "formulas": self.formulas,
                 "neutralized": self.neutralized,
+                "within": self.within,
             },
             indent=1,
         )
@@ -128,27 +142,32 @@ def export_releases(
     flat: Flat | str = Flat.COLUMNS,
     output: str | None = None,
     *,
+    by: Mapping[str, str] | None = None,
+    hierarchies: Mapping[str, str] | None = None,
     neutralize: bool = False,
 ) -> Exported:
     """Write the releases of one or more directories as one data set.
 
     to: parquet or csv. flat: ``flat_columns``. output: where; else ``DIR/export.parquet`` (a folder) or
     ``DIR/export.csv`` in the first directory.
+    by: with ``flat`` shares the parts of each field, as text (``parts_of_text``). hierarchies: files, by field.
     neutralize: put ' before cells of CSV that a spreadsheet would run.
-    Memory: HELD_ROWS and a batch, however many there are.
+    Memory: HELD_ROWS and a batch, however many there are; of shares all rows.
     Raises InputError: nothing to read (``open_releases``), something is at ``output`` already, or it cannot be written.
     """
     if to not in FORMATS:
         raise InputError(f"--to {to}: is none of {', '.join(FORMATS)}")
+    if (flat == SHARES) != bool(by):
+        raise InputError(
+            "--flat shares: needs the parts of fields, such as --by born=10y; and --by is for --flat shares alone"
+        )
     releases = open_releases(directories)
+    laid = _Laid(releases, flat, by or {}, hierarchies or {})
     target = Path(output) if output is not None else Path(directories[0]) / f"export.{to}"
     if os.path.lexists(target):
         raise InputError(f"--output {target}: is there already, and is not replaced; name another place")
     try:
-        if to == "parquet":
-            counted = _write_parquet(releases, flat, target)
-        else:
-            counted = _write_csv(releases, flat, target, neutralize)
+        counted = _write_parquet(laid, target) if to == "parquet" else _write_csv(laid, target, neutralize)
     except OSError as error:
         raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
     days = None if counted.first is None else (_day(counted.first), _day(counted.last))
@@ -166,7 +185,46 @@ def export_releases(
         shared=releases.shared,
         formulas=counted.formulas,
         neutralized=neutralize and to == "csv",
+        within=counted.within if by else None,
     )
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """Releases, and how their rows are laid flat. by, hierarchies: as of ``export_releases``."""
+
+    releases: ReleasedFiles
+    flat: Flat | str
+    by: Mapping[str, str]
+    hierarchies: Mapping[str, str]
+
+    def batches(self, most: int) -> Iterator[tuple[pa.Table, np.ndarray | None, int]]:
+        """Flat rows, of each the last day of its window (``_last_days``), and how many rows were read for them."""
+        form = self.releases.form
+        if not self.by:
+            for batch in self.releases.batches(most):
+                yield flat_table(batch, form.fields, self.flat), _last_days(batch), batch.num_rows
+            return
+        whole = ReleasedTable(pa.concat_tables(self.releases.batches()), form, self.hierarchies)
+        rows = whole.shares({name: parts_of_text(whole, name, text) for name, text in self.by.items()})
+        for begin in range(0, rows.num_rows, most):
+            batch = rows.slice(begin, most)
+            yield batch, _last_days(batch), 0 if begin else len(whole)
+
+
+def parts_of_text(release: ReleasedTable, name: str, text: str) -> Any:
+    """What ``estimate`` takes for the parts of a field: ``each`` or a period, or, with commas between them, edges or
+    categories; ``\\N`` is the missing value. Text that is no value of the field's type stays text, which is then
+    refused by name."""
+    if "," not in text:
+        return text
+    cells = [None if cell == MISSING else cell for cell in text.split(",")]
+    if name == WINDOW_FIELD or form_of(kind := release.form.field(name).value).text:
+        return cells
+    try:
+        return pa.array(cells, pa.string()).cast(kind).to_pylist()
+    except pa.ArrowException:
+        return cells
 
 
 @dataclass
@@ -177,9 +235,12 @@ class _Counted:
     last: int = 0
     columns: tuple[str, ...] = ()
     formulas: int = 0
+    cut: bool = False
+    within: float = 0.0
 
-    def take(self, flat: pa.Table, days: np.ndarray | None) -> None:
-        self.rows += flat.num_rows
+    def take(self, flat: pa.Table, days: np.ndarray | None, read: int) -> None:
+        self.rows += read
+        self.within += float(pc.sum(flat.column(SHARE)).as_py() or 0.0) if self.cut else 0.0
         self.columns = tuple(flat.schema.names)
         if days is not None and days.size:
             least = int(days.min())
@@ -187,13 +248,14 @@ class _Counted:
             self.last = max(self.last, int(days.max())) if self.first is not None else 0
 
 
-def _write_parquet(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _Counted:
-    counted = _Counted(last=-(10**9))
+def _write_parquet(laid: _Laid, target: Path) -> _Counted:
+    form = laid.releases.form
+    counted = _Counted(last=-(10**9), cut=bool(laid.by))
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     told = {
-        b"kanonflow.k": str(releases.form.k).encode(),
-        b"kanonflow.policy": releases.form.policy.encode(),
-        b"kanonflow.flat": str(flat).encode(),
+        b"kanonflow.k": str(form.k).encode(),
+        b"kanonflow.policy": form.policy.encode(),
+        b"kanonflow.flat": str(laid.flat).encode(),
     }
     try:
         held: dict[int | None, list[pa.Table]] = {}
@@ -210,11 +272,9 @@ def _write_parquet(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _
             parts[day] += 1
             counted.files += 1
 
-        for batch in releases.batches(min(BATCH_ROWS, HELD_ROWS)):
-            rows = flat_table(batch, releases.form.fields, flat)
+        for rows, days, read in laid.batches(min(BATCH_ROWS, HELD_ROWS)):
             partition = partition or free_name(_PARTITIONS, rows.schema.names)
-            days = _last_days(batch)
-            counted.take(rows, days)
+            counted.take(rows, days, read)
             for day, some in _by_day(rows, days):
                 held.setdefault(day, []).append(some)
             while sum(map(_rows, held.values())) > HELD_ROWS:
@@ -230,16 +290,16 @@ def _write_parquet(releases: ReleasedFiles, flat: Flat | str, target: Path) -> _
     return counted
 
 
-def _write_csv(releases: ReleasedFiles, flat: Flat | str, target: Path, neutralize: bool) -> _Counted:
-    counted = _Counted(last=-(10**9), files=1)
+def _write_csv(laid: _Laid, target: Path, neutralize: bool) -> _Counted:
+    counted = _Counted(last=-(10**9), files=1, cut=bool(laid.by))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             writer = None
-            for batch in releases.batches():
-                rows, formulas = csv_table(flat_table(batch, releases.form.fields, flat), neutralize)
+            for flat, days, read in laid.batches(BATCH_ROWS):
+                rows, formulas = csv_table(flat, neutralize)
                 counted.formulas += formulas
-                counted.take(rows, _last_days(batch))
+                counted.take(rows, days, read)
                 writer = writer or pyarrow.csv.CSVWriter(stream, rows.schema)
                 writer.write_table(rows)
             if writer is not None:

@@ -572,16 +572,23 @@ OPTIONS = (
     ),
     Option(
         "--hierarchy",
-        "impute",
-        "the file of a hierarchy, whose labels become leaves; others stay labels",
+        "export impute",
+        "the file of a hierarchy: impute makes leaves of its labels, and --by counts them",
         {"metavar": "FIELD=FILE", "dest": "hierarchies", "type": named} | _MANY,
     ),
     Option(
         "--flat",
         "export",
-        "a range as columns _min, _max, _mid and _nulls, as one text such as [20, 30], or as its middle alone (default:"
-        " %(default)s)",
-        {"choices": ("columns", "label", "mid"), "default": "columns"},
+        "a range as columns _min, _max, _mid and _nulls, as one text such as [20, 30], or as its middle alone; shares:"
+        " each row cut into the parts of --by, with the share of it in each (default: %(default)s)",
+        {"choices": ("columns", "label", "mid", "shares"), "default": "columns"},
+    ),
+    Option(
+        "--by",
+        "export",
+        "with --flat shares, the parts of a field: each, a period such as 5y, or edges or categories with commas"
+        " between them; as estimate takes them",
+        {"metavar": "FIELD=PARTS", "dest": "by", "type": named} | _MANY,
     ),
     Option(
         "--neutralize-formulas",

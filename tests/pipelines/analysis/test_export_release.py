@@ -64,6 +64,45 @@ def test_parquet_holds_what_was_released(run: Path, flat: str) -> None:
     assert (told[b"kanonflow.k"], told[b"kanonflow.policy"]) == (b"3", b"every-kind")
 
 
+@pytest.mark.filterwarnings("ignore::kanonflow.pipelines.estimates.estimate.WideBoundsWarning")
+def test_rows_are_cut_into_shares_that_add_up_in_duckdb(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ranges by edges, sets, dates by periods: SUM(share) is what ``estimate`` counts, of Parquet and of CSV. What the
+    parts do not hold is told."""
+    cut = ("--flat", "shares", "--by", "age=0,20,40,200", "--by", "gender=each", "--by", "born=40y")
+    assert exported(str(run), "--to", "parquet", *cut, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    release = read_release(run)
+    by = {"age": [0, 20, 40, 200], "gender": "each", "born": "40y"}
+    expected = {
+        (row["age_from"], row["gender"], row["born_from"]): row["value"]
+        for row in release.estimate("count", by=by).rows()
+        if row["value"]
+    }
+    query = "SELECT age_from, gender, born_from, sum(share) FROM {} GROUP BY ALL"
+    found = duckdb.sql(query.format(f"read_parquet('{run}/export.parquet/*/*.parquet')")).fetchall()
+    assert {row[:3]: row[3] for row in found} == pytest.approx(expected)
+    assert told["rows"] == len(release)
+    assert told["within"] == pytest.approx(sum(expected.values()))
+    assert told["within"] < len(release) - 1
+    assert exported(str(run), "--to", "csv", *cut) == 0
+    outcome = capsys.readouterr()
+    assert "rows; what lies outside of them is not written" in outcome.err
+    assert f"{len(release):,} rows" in outcome.out
+    ((count,),) = duckdb.sql(f"SELECT sum(share) FROM read_csv('{run}/export.csv')").fetchall()
+    assert count == pytest.approx(told["within"])
+    for wrong, says in (
+        (("--flat", "shares"), "needs the parts of fields"),
+        (("--by", "age=each"), "is for --flat shares alone"),
+        ((*cut[:2], "--by", "age=0,old"), "age: an edge is no value"),
+        ((*cut[:2], "--by", "nobody=each"), "nobody"),
+    ):
+        assert exported(str(run), "--to", "parquet", "--output", str(run / "no"), *wrong) == 2
+        assert says in capsys.readouterr().err
+    assert not (run / "no").exists()
+
+
 def test_polars_reads_it(run: Path) -> None:
     """With the types, nulls apart from empty texts, and the partition as a day."""
     exported(str(run), "--to", "parquet")
