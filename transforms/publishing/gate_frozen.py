@@ -134,7 +134,8 @@ def check_frozen_release(
         if len(set(each.column(name).to_pylist())) != each.num_rows:
             raise GateError(f"field {name}: two groups have the same number")
     for name in ids[1:]:
-        people, here = np.asarray(each.column(name)), _people(row_individuals(rows, bound), group)
+        people = np.asarray(each.column(name))
+        here = np.bincount(group[np.unique(row_individuals(rows, bound), return_index=True)[1]])
         if (people % k != 0).any() or (people < here // k * k).any():
             raise GateError(
                 f"field {name}: some are no multiple of k={k}, or fewer than the people with rows"
@@ -164,16 +165,11 @@ def _check_members(released: pa.Table, individuals: NDArray[np.int64], bound: Bo
         )
 
 
-def _people(individuals: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many people have rows in each group; nobody stands in two."""
-    return np.bincount(group[np.unique(individuals, return_index=True)[1]])
-
-
 def _check_people(individuals: NDArray[np.int64], group: NDArray[np.int64], k: int) -> None:
     # Codes of a dictionary, each of which occurs: they are places among themselves.
     own = group[np.unique(individuals, return_index=True)[1]]
     if (own[individuals] != group).any():
         raise GateError("an individual stands in two groups")
-    people = _people(individuals, group)
+    people = np.bincount(own)
     if people.size == 0 or people.min() < k:
         raise GateError(f"a group has rows of fewer than k={k} individuals")
