@@ -81,7 +81,7 @@ class AuditFigures:
     people_followed: int | None = _figure("people all of whose rows are", None)
     counted_loosely: int | None = _figure("releases of n to m people", None)
     left_to: str | None = _figure("people left to who also knows", None)
-    left_below: int | None = _figure("people left with fewer than k to who is measured", None)
+    left_below: int | None = _figure("left with fewer than k, measured", None)
     left_counted: int | None = _figure("of people with rows out", None)
     members_told: int | None = _figure("people told by their number", None)
     ids_told: int | None = _figure("groups told by their id", None)
