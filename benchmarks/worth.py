@@ -3,6 +3,7 @@
 Data: the first 10,000 rows of sparkov and of complete_journey, and 5,000 of Adult, under their example policies, k = 5
 and 10, in our modes and, of rows, by Mondrian, with the number of each row among the payload, which tells its truth.
 One dashboard a field: counts by bands (``BANDS``), or by each category. Of the released rows alone; one seed.
+Compare ways by the ratio of what they misplace, cell by cell; CPU time is in ``using_releases``.
 
     misplaced   half of the sum of |counted - true| over the bands of a field, in % of the rows: what would have to be
                 moved to make the dashboard true
