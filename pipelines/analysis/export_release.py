@@ -161,6 +161,8 @@ def export_releases(
         raise InputError(
             "--flat shares: needs the parts of fields, such as --by born=10y; and --by is for --flat shares alone"
         )
+    if hierarchies and not by:
+        raise InputError("--hierarchy: is for the parts of --by, and else says nothing; leave it out")
     releases = open_releases(directories)
     laid = _Laid(releases, flat, by or {}, hierarchies or {})
     target = Path(output) if output is not None else Path(directories[0]) / f"export.{to}"

@@ -272,7 +272,7 @@ class Quantile(OfRows):
     That is R's type 2 and SAS's own definition, and of q = 1/2 the median that everybody means; q = 0 and q = 1 are the
     least and the greatest.
 
-    value = the same of weights: each row has its share, spread over [a, b] as a count spreads it
+    value = the same of weights: each row has its share, spread evenly over [a, b]
     lower = the least over T within P with x = a; upper = the greatest with x = b (``certain_bounds.least_quantile``)
 
     O(m log m) a group."""

@@ -95,6 +95,7 @@ def test_rows_are_cut_into_shares_that_add_up_in_duckdb(
     for wrong, says in (
         (("--flat", "shares"), "needs the parts of fields"),
         (("--by", "age=each"), "is for --flat shares alone"),
+        (("--hierarchy", "job=jobs.csv"), "is for the parts of --by"),
         ((*cut[:2], "--by", "age=0,old"), "age: an edge is no value"),
         ((*cut[:2], "--by", "nobody=each"), "nobody"),
     ):
