@@ -215,7 +215,7 @@ LINES = {
         (46_570, "measured clauses over an epoch: told and counted again; whom no size of cohorts helps"),
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
-        (49_330, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+        (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
     ],
     "transforms": [
         (13_300, "as counted first"),
