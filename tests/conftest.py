@@ -20,6 +20,7 @@ import os
 import signal
 import time
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -38,8 +39,13 @@ def in_ci(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def pytest_configure() -> None:
-    """Listen to numba's compiler."""
+    """Listen to numba's compiler. No test that draws its cases is timed: on a busy machine it would fail by that."""
     _listen_to_compiler()
+    with suppress(ImportError):
+        from hypothesis import settings
+
+        settings.register_profile("untimed", deadline=None)
+        settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -216,6 +216,7 @@ LINES = {
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
         (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+        (50_000, "reports begin with four numbers and pictures"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -298,7 +299,7 @@ LINES = {
         (9_150, "renew: its keys and words"),
         (9_175, "absences that a reader knows are measured"),
         (9_310, "publish_group: its rules and words"),
-        (9_365, "how many people a measured clause should leave with k"),
+        (9_400, "how many people a measured clause should leave with k; premises under headings"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -361,6 +362,7 @@ CODE = [
     (68_410, "releases are imputed for models"),
     (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
     (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+    (70_090, "reports begin with four numbers and pictures"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -138,6 +138,7 @@ def _over_files(
         return _OverFiles([*lines, f"- {_FIT_ONLY}"], table, None, told=figures)
     # The risks load solvers, which whoever asks for the fit alone need not wait for.
     from kanonflow.pipelines.dry_run.feed import read_feed
+    from kanonflow.pipelines.pictures.value_parts import input_parts
     from kanonflow.pipelines.risks.lasting_risks import lasting_risks
     from kanonflow.pipelines.risks.payload_sample import measured_files
     from kanonflow.pipelines.risks.window_sizes import window_sizes
@@ -162,7 +163,7 @@ def _over_files(
         lines.append(f"- {asked}")
     if _are_all(rows, fit) and (few := people.refusal(policy.k, path)) is not None:
         refusal = _together(few, refusal, path)
-    return _OverFiles(lines, table, refusal, risks.figures(), figures)
+    return _OverFiles(lines, table, refusal, risks.figures() | {"fields": input_parts(rows, bound)}, figures)
 
 
 def _are_all(rows: pa.Table, fit: InputFit) -> bool:
@@ -186,7 +187,7 @@ def renamed_note(policy: Policy) -> list[str]:
 
 
 def _notes(policy: Policy) -> list[str]:
-    notes = [*policy.promise.covered(policy), policy.promise.evidence]
+    notes = [*policy.promise.covered(policy), f"What shows it: {policy.promise.evidence}"]
     if policy.ruled:
         notes.append(_RULED.format(fields=", ".join(field.name for field in policy.ruled)))
     if policy.by_levels:

@@ -30,6 +30,7 @@ from kanonflow.schemas.printable import printable
 WIDE, NARROW = 840, 328
 """Widths in pixels. The stylesheet shows the narrow one where the wide one has no room."""
 _HEIGHT = {WIDE: 230, NARROW: 210}
+_PLANE = {WIDE: 480, NARROW: 300}
 _TEXT = {WIDE: 12, NARROW: 13}
 _ACROSS, _UP = {WIDE: 8, NARROW: 6}, 5
 """At most about so many ticks."""
@@ -82,6 +83,44 @@ def stacked_bars(said: str, x: Sequence[X], series: Mapping[str, Values]) -> Cha
             yield _boxes(colour, ((left, low, wide, high - low) for left, low, high in levels))
 
     return _upright(said, across, _heights(ends.values()), colours, marks, padded=True)
+
+
+def paired_bars(said: str, categories: Sequence[str], series: Mapping[str, Values]) -> Chart:
+    """Shares, a bar of each series beside each other at each category."""
+    across, colours = axis_of(categories), _colours(series)
+    heights = [[each or 0.0 for each in finite(values)] for values in series.values()]
+
+    def marks(by: Scale, up_by: Scale) -> Iterator[str]:
+        room = min(0.8 * (by.at(across.gap) - by.at(0)), _THICKEST)
+        wide = room / len(heights)
+        for place, ((_, colour), values) in enumerate(zip(colours, heights, strict=True)):
+            lefts = (by.at(at) - room / 2 + place * wide for at in across.places)
+            tops = ((left, up_by.at(value)) for left, value in zip(lefts, values, strict=True) if value)
+            yield _boxes(colour, ((left, up_by.at(0), wide, top - up_by.at(0)) for left, top in tops))
+
+    up = _heights((value for values in heights for value in values), percent=True)
+    return _upright(said, across, up, colours, marks, padded=True)
+
+
+def plane_of_boxes(
+    said: str, boxes: Sequence[tuple[float, float, float, float]], x_title: str, y_title: str
+) -> Chart:
+    """Boxes (x from, y from, x to, y to), each seen through the others; one without a width is as wide as a line."""
+    drawn = [box for box in boxes if None not in finite(box)]
+    across = nice_axis([x for box in drawn for x in box[::2]], _ACROSS[WIDE], zero=False)
+    up = nice_axis([y for box in drawn for y in box[1::2]], _UP, zero=False)
+    pen = PALETTE[SERIES[0]].light
+
+    def marks(by: Scale, up_by: Scale) -> Iterator[str]:
+        shapes = []
+        for left, low, right, high in drawn:
+            x, y = by.at(left), up_by.at(high)
+            wide, tall = max(by.at(right) - x, 1.0), max(up_by.at(low) - y, 1.0)
+            shapes.append(f'<rect x="{_px(x)}" y="{_px(y)}" width="{_px(wide)}" height="{_px(tall)}"/>')
+        look = f'fill="{pen}" fill-opacity="0.04" stroke="{pen}" stroke-opacity="0.5"'
+        yield f"<g {look}>{''.join(shapes)}</g>"
+
+    return _upright(said, across, up, (), marks, titles=(x_title, y_title), tall=_PLANE)
 
 
 def columns(said: str, categories: Sequence[str], values: Values) -> Chart:
@@ -188,11 +227,14 @@ def _upright(
     *,
     padded: bool = False,
     titles: tuple[str, str] = ("", ""),
+    tall: Mapping[int, int] = _HEIGHT,
 ) -> Chart:
-    """marks: what is drawn, by the scales. padded: bars stand at the ends, too. titles: of both axes; "" for none."""
+    """marks: what is drawn, by the scales. padded: bars stand at the ends, too. titles: of both axes; "" for none.
+
+    tall: pixels, by the width."""
 
     def drawn(width: int) -> str:
-        size, height, right = _TEXT[width], _HEIGHT[width], width - 2 * _EDGE
+        size, height, right = _TEXT[width], tall[width], width - 2 * _EDGE
         levels = next(up.ticks(_UP))
         left = _beside((level.label for level in levels), size)
         by = across.scale(left, right, padded=padded)
@@ -206,7 +248,7 @@ def _upright(
             _texts("start", [(0, size, titles[1])]),
             _texts("middle", [((left + right) / 2, height - _EDGE, titles[0])]),
             *_below(ticks, by, bottom, size, width),
-            _lines("muted", [f"M{_px(left)},{_px(up_by.at(0))}H{right}"]),
+            _lines("muted", [f"M{_px(left)},{_px(up_by.at(max(up.low, 0.0)))}H{right}"]),
             *marks(by, up_by),
         ]
         return _svg(width, height, size, parts)

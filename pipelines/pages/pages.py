@@ -78,14 +78,23 @@ class Status:
 
 
 @dataclass(frozen=True)
+class KeyNumber:
+    """A number that is seen first, and what it is of, in a few words."""
+
+    number: Cell
+    text: str
+
+
+@dataclass(frozen=True)
 class Page:
-    """title: of the document. kicker: whose page it is, above the title. foot: small print."""
+    """title: of the document. kicker: whose page it is, above it. numbers: below the status. foot: small print."""
 
     title: str
     kicker: str
     status: Status | None
     sections: tuple[Section, ...]
     foot: tuple[str, ...] = ()
+    numbers: tuple[KeyNumber, ...] = ()
 
 
 def render_page(page: Page) -> str:

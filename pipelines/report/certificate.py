@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kanonflow.pipelines.pages.pages import Block, Page, Paragraph, Section
+from kanonflow.pipelines.pages.pages import Block, KeyNumber, Page, Paragraph, Section
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
+from kanonflow.pipelines.report.key_numbers import key_numbers
 from kanonflow.pipelines.report.public_facts import PublicFacts
 from kanonflow.pipelines.report.steps import Record, added, in_order, steps, still_waiting
 from kanonflow.pipelines.report.told_promise import no_promise, told_promise, who_links
@@ -44,7 +45,20 @@ def certificate(facts: PublicFacts) -> Page:
             " verdict of their audit. It is a record and no signature: whoever may write where it lies could have"
             " written it.",
         ),
+        _numbers(facts),
     )
+
+
+def _numbers(facts: PublicFacts) -> tuple[KeyNumber, ...]:
+    """None where the metrics are restricted, for only the promise could be told."""
+    if not facts.metrics:
+        return ()
+    lost = no_promise(facts.verdict, released_again=facts.released_again, divided=facts.divided)
+    released = sum(record["rows_released"] for record in facts.metrics)
+    rejected = added(record["rows_rejected"] for record in facts.metrics)
+    left = sum(rejected.values()), sum(still_waiting(facts.metrics).values())
+    loss = mean_of(facts.metrics, "gcp")
+    return key_numbers(_head(facts), lost, released=released, read=None, left=left, loss=loss)
 
 
 def _head(facts: PublicFacts) -> Record:

@@ -1,32 +1,26 @@
-"""What is published of each field: how wide its boxes are, in a sample of the released rows, and an invented example.
-
-Nothing but ``release/`` is read. The sample is evenly spread over the files, and in each of them.
-"""
+"""What is published of each field: how wide its boxes are, in a sample of released rows, and an invented example."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kanonflow.pipelines.analysis.release_formats import damaged, reader_of
-from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, release_form
-from kanonflow.pipelines.analysis.released_files import release_paths, release_schema
+from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
+from kanonflow.pipelines.pictures.released_sample import ReleasedSample
 from kanonflow.schemas.kinds.category import Truths
 from kanonflow.schemas.kinds.date import Days, Instants
 from kanonflow.schemas.kinds.form import Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.number import DecimalForm, FloatForm, Whole
 
-SAMPLE = 5_000
-"""Rows that are read, about; of Avro at least one block of each of the files it takes."""
-
-_DAY = 86_400.0
+_DAY, _YEAR = 86_400.0, 365.2425
+_IN_YEARS = 2 * _YEAR
+"""Days that nine of ten widths may have before all are told in years."""
 _NUMBERS = "20", "3.50"
 
 
@@ -52,57 +46,16 @@ class Fields(NamedTuple):
     all_files: int
 
 
-def published_fields(release: Path, sample: int = SAMPLE) -> Fields:
-    """What is published of each field of the releases in a folder. Deterministic.
-
-    sample: rows to read, about. Raises InputError: a file is damaged, or no release.
-    """
-    paths = release_paths(release)
-    if not paths:
+def published_fields(sample: ReleasedSample) -> Fields:
+    """What is published of each field of some releases."""
+    if sample.form is None:
         return Fields((), 0, 0, 0)
-    form = None
-    rows: list[Mapping[str, Any]] = []
-    read = 0
-    for path in _spread(paths, sample):
-        schema, sampled = _sampled(path, max(1, sample - len(rows)))
-        form = form or release_form(schema)
-        rows += sampled
-        read += 1
-        if len(rows) >= sample:
-            break
-    assert form is not None
     fields = [
-        _field(field, [row.get(field.name) for row in rows])
-        for field in form.fields
+        _field(field, [row.get(field.name) for row in sample.rows])
+        for field in sample.form.fields
         if field.kind is not Kind.OWN
     ]
-    return Fields(tuple(fields), len(rows), read, len(paths))
-
-
-def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:
-    """Some of the files, evenly over all of them: as many as have ``sample`` rows if they are like the first."""
-    first = _rows(paths[0])
-    wanted = min(len(paths), max(1, math.ceil(sample / max(first, 1))))
-    for number in range(wanted):
-        yield paths[number * len(paths) // wanted]
-
-
-def _rows(path: Path) -> int:
-    try:
-        with path.open("rb") as stream:
-            return reader_of(path).count(stream)
-    except Exception as error:  # whatever the decoder trips over, the head is not one
-        raise damaged(path, error, head=True) from None
-
-
-def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """The schema of a file and some of its rows."""
-    schema = release_schema(path)
-    try:
-        with path.open("rb") as stream:
-            return (schema if isinstance(schema, dict) else {}), reader_of(path).some(stream, most)
-    except Exception as error:  # whatever the decoder trips over, the file is damaged
-        raise damaged(path, error) from None
+    return Fields(tuple(fields), len(sample.rows), sample.files, sample.all_files)
 
 
 def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
@@ -116,7 +69,10 @@ def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
     median = ninth = None
     if widths:
         median, ninth = np.quantile(widths, [0.5, 0.9], method="higher").tolist()
-    return PublishedField(field.name, "quasi-identifier", _example(field, median), median, ninth, unit)
+    example = _example(field, median)
+    if unit == "days" and median is not None and ninth is not None and ninth > _IN_YEARS:
+        median, ninth, unit = median / _YEAR, ninth / _YEAR, "years"
+    return PublishedField(field.name, "quasi-identifier", example, median, ninth, unit)
 
 
 def _widths(field: ReleasedField, cells: Sequence[Any]) -> tuple[list[float], str]:

@@ -19,7 +19,7 @@ from kanonflow.pipelines.report.certificate import certificate
 from kanonflow.pipelines.report.public_facts import public_facts
 from kanonflow.pipelines.report.restricted_page import restricted_page
 from kanonflow.pipelines.report.run_facts import run_facts
-from kanonflow.pipelines.report.utility import measured_errors
+from kanonflow.pipelines.report.utility import compared_with_input
 from kanonflow.pipelines.run_records.replaced_file import replace_file
 from kanonflow.pipelines.run_records.verdict import judged_again
 from kanonflow.schemas.errors import InputError
@@ -29,7 +29,7 @@ REPORT, CERTIFICATE = "report.html", "certificate.html"
 
 
 class ReportInput(NamedTuple):
-    """The input of a run, for errors of queries. patterns: globs of its files."""
+    """The input of a run, for errors of queries and for what is drawn of it. patterns: globs of its files."""
 
     patterns: Sequence[str]
     delimiter: str | None = None
@@ -57,10 +57,12 @@ def write_report(
     try:
         judged = judged_again(root)
         if (root / "restricted").is_dir():
-            errors = None
+            compared = None
             if rows is not None and policy is not None:
-                errors = measured_errors(output, policy, rows.patterns, rows.delimiter, rows.input_format)
-            html = render_page(restricted_page(run_facts(root, judged, policy, errors)))
+                compared = compared_with_input(
+                    output, policy, rows.patterns, rows.delimiter, rows.input_format
+                )
+            html = render_page(restricted_page(run_facts(root, judged, policy, compared)))
             replace_file(root / "restricted" / REPORT, html.encode(), private=True)
             written.append(str(root / "restricted" / REPORT))
         html = render_page(certificate(public_facts(root, judged)))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from kanonflow.pipelines.pages.pages import Block, Items, Page, Paragraph, Section
+from kanonflow.pipelines.pages.pages import Block, Items, KeyNumber, Page, Paragraph, Section
+from kanonflow.pipelines.pictures.field_shapes import field_shapes
+from kanonflow.pipelines.pictures.one_group import one_group
+from kanonflow.pipelines.pictures.place_boxes import place_boxes
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
+from kanonflow.pipelines.report.key_numbers import key_numbers
+from kanonflow.pipelines.report.published_fields import published_fields
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
 from kanonflow.pipelines.report.shard_figures import shard_figures
@@ -24,8 +29,10 @@ def restricted_page(facts: RunFacts) -> Page:
     """The page. A function of the facts alone."""
     feed = steps(facts.metrics)
     sections = (
-        Section("verdict", "Verdict", tuple(_verdict(facts))),
+        Section("verdict", "What is promised", tuple(_verdict(facts))),
         Section("fields", "What is published of each field", tuple(_fields(facts))),
+        *_pictures(facts),
+        Section("rows", "What became of the rows", (_ledger(facts),)),
         Section("feed", "The feed over time", tuple(feed_figures(feed, bounds=True))),
         Section("people", "People a window against loss", tuple(people_against_loss(feed))),
         *_shards(facts),
@@ -41,7 +48,26 @@ def restricted_page(facts: RunFacts) -> Page:
         status(facts.verdict, stands=facts.stands),
         sections,
         ("What may go with the releases is certificate.html in the folder above, and nothing of this page.",),
+        _numbers(facts),
     )
+
+
+def _numbers(facts: RunFacts) -> tuple[KeyNumber, ...]:
+    rows = _rows(facts)
+    lost = no_promise(facts.verdict, released_again=facts.released_again, divided=bool(facts.divided))
+    left = sum(facts.rejected.values()), rows.waiting
+    loss = mean_of(facts.released, "gcp")
+    return key_numbers(_head(facts), lost, released=rows.released, read=rows.read, left=left, loss=loss)
+
+
+def _pictures(facts: RunFacts) -> Iterator[Section]:
+    table = facts.sample.table
+    if table is None:
+        return
+    if place := tuple(place_boxes(table)):
+        yield Section("place", "Boxes on the plane", place)
+    if group := tuple(one_group(table)):
+        yield Section("group", "One group, before and after", group)
 
 
 def _shards(facts: RunFacts) -> Iterator[Section]:
@@ -57,7 +83,6 @@ def _head(facts: RunFacts) -> Record:
 def _verdict(facts: RunFacts) -> Iterator[Block]:
     head = _head(facts)
     yield from who_links(head)
-    yield _ledger(facts)
     if not facts.released:
         yield Paragraph("Nothing was released.")
     if head:
@@ -78,14 +103,26 @@ def _risk(facts: RunFacts, feed: Sequence[Step]) -> Iterator[Block]:
         yield Items(tuple(lines))
 
 
-def _ledger(facts: RunFacts) -> Table:
+class _Rows(NamedTuple):
+    """How many there are."""
+
+    read: int
+    released: int
+    waiting: int
+
+
+def _rows(facts: RunFacts) -> _Rows:
     """From the closing table where there is one; a stream has none."""
     summary = facts.summary
     released = summary.get("rows_released", sum(record["rows_released"] for record in facts.metrics))
-    rejected = facts.rejected
-    waiting = still_waiting(facts.metrics)
-    waits = summary.get("rows_waiting", sum(waiting.values()))
-    whole = summary.get("rows_read", released + waits + sum(rejected.values()))
+    waits = summary.get("rows_waiting", sum(still_waiting(facts.metrics).values()))
+    read = summary.get("rows_read", released + waits + sum(facts.rejected.values()))
+    return _Rows(read, released, waits)
+
+
+def _ledger(facts: RunFacts) -> Table:
+    whole, released, waits = _rows(facts)
+    rejected, waiting = facts.rejected, still_waiting(facts.metrics)
 
     def line(name: str, rows: int) -> tuple[Cell, ...]:
         return name, count(rows), share(rows / whole if whole else None, 2)
@@ -125,7 +162,7 @@ def _audit(report: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _fields(facts: RunFacts) -> Iterator[Block]:
-    fields = facts.fields
+    fields = published_fields(facts.sample)
     if not fields.fields:
         yield Paragraph("There is no release in this directory to say it.")
         return
@@ -148,6 +185,17 @@ def _fields(facts: RunFacts) -> Iterator[Block]:
     )
     head = ("field", "published", "invented example", "median width", "90% width", "in", "mean loss")
     yield Table("fields", "What is published of each field", head, rows, folded=False)
+    if facts.sample.table is None:
+        return
+    seen = facts.seen
+    shapes = tuple(field_shapes(facts.sample.table, seen))
+    if shapes:
+        yield Paragraph(
+            ("How the rows lie in the input, and how" if seen else "How the rows lie")
+            + " they lie by the release alone, as who has it would count them; of samples of both."
+            + ("" if seen else " The input was not measured by this run, so it is not drawn.")
+        )
+    yield from shapes
 
 
 def _lost(records: tuple[Record, ...]) -> dict[str, None]:

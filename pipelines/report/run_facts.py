@@ -13,7 +13,8 @@ from kanonflow.pipelines.chains.people_of_shard import people_by_shard
 from kanonflow.pipelines.chains.renewal_file import told_renewal
 from kanonflow.pipelines.chains.shards_record import PLAN_FILE
 from kanonflow.pipelines.commands.rejected import rejected_rows
-from kanonflow.pipelines.report.published_fields import Fields, published_fields
+from kanonflow.pipelines.pictures.released_sample import ReleasedSample, released_sample
+from kanonflow.pipelines.pictures.value_parts import Parts
 from kanonflow.pipelines.report.run_files import (
     read_records,
     stated_promise,
@@ -23,6 +24,7 @@ from kanonflow.pipelines.report.run_files import (
     with_defaults,
 )
 from kanonflow.pipelines.report.steps import Record, added
+from kanonflow.pipelines.report.utility import Compared
 from kanonflow.pipelines.run_records.released_again import released_again
 from kanonflow.pipelines.run_records.run_summary import settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
@@ -35,11 +37,12 @@ class RunFacts:
     """metrics: exact ones, of windows without a release too. rejected: rows by reason, those that came into no window
     among them. run: restricted/run.json. summary: the closing table of a run over files, {} without one. stated: what
     releases say of their promise, {} where metrics or nothing does. settings: of the policy, {} where it is not known.
-    payload: restricted/measured.json or check.json. fields: of the releases. released_again: whether another release of
-    these rows is known. divided: people of cohorts that last with rows in more than one partition. verdict, stands: of
-    the last audit, of all files that it judged. report: its report, if of the files that are there. errors: of
-    queries; None: not measured. shards: people in the cohorts of each shard, by key; {} without a plan. renewal: what
-    readers of several epochs are left with; None: there is one."""
+    payload: restricted/measured.json or check.json. sample: rows of the releases.
+    seen: how values of the input lie, by published name; {} where nobody looked.
+    released_again: whether another release of these rows is known. divided: people of cohorts that last with rows in
+    more than one partition. verdict, stands: of the last audit, of all files that it judged. report: its report, if of
+    the files that are there. errors: of queries; None: not measured. shards: people in the cohorts of each shard, by
+    key; {} without a plan. renewal: what readers of several epochs are left with; None: there is one."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
@@ -49,7 +52,8 @@ class RunFacts:
     stated: Mapping[str, Any]
     settings: Mapping[str, str]
     payload: Mapping[str, Any]
-    fields: Fields
+    sample: ReleasedSample
+    seen: Mapping[str, Parts]
     released_again: bool
     verdict: Verdict | None
     stands: bool
@@ -75,7 +79,7 @@ def _rejected(output: Path, metrics: Sequence[Record]) -> Mapping[str, int]:
 
 
 def run_facts(
-    output: Path, judged: Judged | None, policy: Policy | None = None, errors: QueryErrors | None = None
+    output: Path, judged: Judged | None, policy: Policy | None = None, compared: Compared | None = None
 ) -> RunFacts:
     """What lies in a run's directory.
 
@@ -86,6 +90,7 @@ def run_facts(
     restricted = output / "restricted"
     summary = told_summary(restricted)
     verdict, report = read_verdict(output), read_report(output, judged)
+    payload = told_check(restricted)
     metrics = tuple(with_defaults(read_records(restricted / "metrics")))
     return RunFacts(
         metrics=metrics,
@@ -95,13 +100,14 @@ def run_facts(
         ended_at=summary.get("ended_at"),
         stated={} if metrics else stated_promise(output / "release"),
         settings=summary.get("settings") or ({} if policy is None else settings_of(policy)),
-        payload=told_check(restricted),
-        fields=published_fields(output / "release"),
+        payload=payload,
+        seen=payload.get("fields", {}) if compared is None else compared.fields,
+        sample=released_sample(output / "release"),
         released_again=released_again(output) or (verdict is not None and verdict.second_release),
         verdict=verdict,
         stands=stands(verdict, judged) and report is not None,
         report=report,
-        errors=errors,
+        errors=None if compared is None else compared.errors,
         divided=divided_people(str(output)),
         shards=people_by_shard(str(output)) if (restricted / PLAN_FILE).is_file() else {},
         renewal=told_renewal(str(output)),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import fastavro
 
 from kanonflow.pipelines.analysis.released_files import release_paths, release_schema
+from kanonflow.pipelines.pictures.value_parts import are_parts
 from kanonflow.pipelines.run_records.payload_check import MEASURED
 from kanonflow.pipelines.run_records.run_summary import NAME, read_json
 from kanonflow.schemas.avro_schema import PROPERTY, metrics_defaults
@@ -196,6 +197,10 @@ def _risks(value: Any) -> bool:
     )
 
 
+def _parts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(are_parts, value.values()))
+
+
 _Shape = Mapping[str, Callable[[Any], bool]]
 _TABLE: _Shape = {
     **{f"rows_{name}": _count for name in ("read", "released", "waiting")},
@@ -212,7 +217,7 @@ _RUN: _Shape = {
     "versions": _texts,
     "chain": lambda value: isinstance(value, Mapping) and _count(value.get("place")),
 }
-_CHECK: _Shape = {"rows": _count, "risks": _risks}
+_CHECK: _Shape = {"rows": _count, "risks": _risks, "fields": _parts}
 
 
 def told_summary(restricted: Path) -> Mapping[str, Any]:

@@ -51,4 +51,5 @@ def told_promise(head: Mapping[str, Any], lost: str | None, renewal: str | None)
     for name in ("against", "values"):
         if head.get(name):
             yield Paragraph(head[name])
-    yield Items(promise.premises(head["k"]), "Premises of this promise, and what it does not cover")
+    for heading, sentences in promise.premises(head["k"]).items():
+        yield Items(sentences, heading)

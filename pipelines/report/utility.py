@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kanonflow.pipelines.analysis.query_error import QueryErrors, Spread, query_errors
 from kanonflow.pipelines.analysis.released_table import read_release
@@ -10,6 +11,7 @@ from kanonflow.pipelines.dry_run.feed import MOST_FEED_ROWS, read_feed
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.pages.charts import columns
 from kanonflow.pipelines.pages.pages import Block, Figure, Paragraph
+from kanonflow.pipelines.pictures.value_parts import Parts, input_parts
 from kanonflow.pipelines.terminal.table import Cell, Table, count, rows_of, share
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
@@ -17,14 +19,21 @@ from kanonflow.schemas.policy import Policy
 _EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-def measured_errors(
+class Compared(NamedTuple):
+    """errors: of queries. fields: how the values of the input lie (``value_parts``)."""
+
+    errors: QueryErrors
+    fields: Mapping[str, Parts]
+
+
+def compared_with_input(
     output: str,
     policy: Policy,
     patterns: Sequence[str],
     delimiter: str | None = None,
     input_format: str | None = None,
-) -> QueryErrors:
-    """The errors of the releases of a run over its input. Raises PolicyError, InputError.
+) -> Compared:
+    """The releases of a run beside its input. Raises PolicyError, InputError.
 
     Rows that cannot be read as the policy says are in neither; what else was not released counts as error.
     """
@@ -37,7 +46,8 @@ def measured_errors(
     names = {column.published_name: column.name for column in bound.columns}
     declared = {each.published_name: each.field.quasi and each.field.quasi.hierarchy for each in bound.quasis}
     trees = {name: tree for name, tree in declared.items() if tree}
-    return query_errors(feed.rows, read_release(output, hierarchies=trees), names=names)
+    errors = query_errors(feed.rows, read_release(output, hierarchies=trees), names=names)
+    return Compared(errors, input_parts(feed.rows, bound))
 
 
 def utility_figures(errors: QueryErrors | None) -> Iterator[Block]:

@@ -15,6 +15,7 @@ from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.pipelines.feeds.read_files import Reading, read_batches
 from kanonflow.pipelines.fit.input_fit import RunMisfitError
 from kanonflow.pipelines.fit.sampled_fit import refused_input, sampled_fit
+from kanonflow.pipelines.pictures.value_parts import input_parts
 from kanonflow.pipelines.risks.payload_sample import measured_files
 from kanonflow.pipelines.run_records.payload_check import keep_measured
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -40,8 +41,9 @@ def refuse_misfits(
 
 
 class Measured(NamedTuple):
-    """line: what was measured, and how long that took; "" if there was nothing to measure. figures: of the payload.
+    """line: what was measured, and how long that took; "" if there was nothing to measure.
 
+    figures: of the payload, and for the report how the values of quasi-identifiers lie.
     check: that the run's windows need not be measured once more.
     """
 
@@ -60,13 +62,15 @@ def measure_payload(
     if all(field.accept_risk is not None for field in bound.policy.payload):
         return Measured("")
     begin = time.perf_counter()
-    _, risks = measured_files(files, bound, csv, reading)
+    rows, risks = measured_files(files, bound, csv, reading)
     refusal = risks.refusal(bound.policy.name)
     if refusal is not None:
         raise refusal
     seconds = time.perf_counter() - begin
     check = CheckRecord("the run's files", risks.rows, "its beginning")
-    return Measured(f"{risks.words()} ({seconds:.1f} s)", risks.figures(), check)
+    return Measured(
+        f"{risks.words()} ({seconds:.1f} s)", risks.figures() | {"fields": input_parts(rows, bound)}, check
+    )
 
 
 @dataclass(frozen=True)

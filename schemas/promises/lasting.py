@@ -41,7 +41,7 @@ class Lasting(Promise):
     per = Per.RELEASE
     candidates = "By person: people of its cohort, over all releases of the epoch"
     evidence = (
-        "What shows it: a proof that a machine checks (proofs/), of a model of the step and from these premises. That"
+        "a proof that a machine checks (proofs/), of a model of the step and from these premises. That"
         " the program is that model is tested, not proved; so is every measure of risk and of readers."
     )
     over_releases = "over the epoch"

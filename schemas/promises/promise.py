@@ -25,9 +25,7 @@ OF_LASTING = (
     "publish_group",
 )
 """Members of a policy that no protection has unless it says so (``Promise.members``)."""
-_FOR_ALL = (
-    "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
-    " of the GDPR: that depends on who the readers are, what they can know, and what the payload says.",
+_RESTS_ON = (
     "Each row is released once: one policy, one secret, one run, no copies in the input. Of rows that are released"
     " again fewer than {k} candidates are left, and of some only one. A release of them in another place is not"
     " seen from here.",
@@ -35,10 +33,15 @@ _FOR_ALL = (
     " is, can tell whose row it is.",
     "The payload must not point at the attributes: who can tell from a published value which of the"
     " {k} it belongs to guesses better than 1/{k}.",
-    "What all candidates have in common is certain for each of them.",
-    "Each match that a reader knows leaves one candidate fewer.",
     "The secret of the run stays secret, and restricted/ stays inside.",
 )
+_NOT_COVERED = (
+    "It bounds how well rows can be assigned to people. It is no finding that the data are anonymous in the sense"
+    " of the GDPR: that depends on who the readers are, what they can know, and what the payload says.",
+    "What all candidates have in common is certain for each of them.",
+    "Each match that a reader knows leaves one candidate fewer.",
+)
+"""Of every promise."""
 
 
 def left_out(policy: PolicyParts) -> dict[str, None]:
@@ -81,7 +84,7 @@ class Promise(ABC):
     group_columns: ClassVar[tuple[str, ...]] = ()
     candidates: ClassVar[str]
     evidence: ClassVar[str] = (
-        "What shows it: an argument in prose, and tests. No proof checker has seen it: tested, not proved. So are"
+        "an argument in prose, and tests. No proof checker has seen it: tested, not proved. So are"
         " diversity, closeness, and every measure of risk and of readers."
     )
     over_releases: ClassVar[str] = "over five releases, not promised"
@@ -94,11 +97,15 @@ class Promise(ABC):
 
     @abstractmethod
     def limits(self, k: int) -> tuple[str, ...]:
-        """What it is not, beside ``premises`` of all, a sentence or two each."""
+        """What it is not, beside what no promise covers, a sentence or two each."""
 
-    def premises(self, k: int) -> tuple[str, ...]:
-        """What the promise rests on, and what it is not."""
-        return (*(each.format(k=k) for each in _FOR_ALL), *self.limits(k), self.evidence)
+    def premises(self, k: int) -> Mapping[str, tuple[str, ...]]:
+        """What the promise rests on, what it is not, and what shows it: sentences by their heading."""
+        return {
+            "What the promise rests on": tuple(each.format(k=k) for each in _RESTS_ON),
+            "What it does not cover": (*(each.format(k=k) for each in _NOT_COVERED), *self.limits(k)),
+            "What shows that it is kept": (f"It is shown by {self.evidence}",),
+        }
 
     @abstractmethod
     def covered(self, policy: PolicyParts) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from kanonflow.pipelines.pages.charts import (
     columns,
     dots,
     line_chart,
+    paired_bars,
+    plane_of_boxes,
     stacked_bars,
 )
 from kanonflow.pipelines.pages.palette import PALETTE, SERIES
@@ -124,6 +126,31 @@ def test_lying_bars_are_as_long_as_their_values() -> None:
     assert [text for _, _, text in texts(svg) if text in "abc"] == ["a", "b", "c"]
 
 
+def test_paired_bars_stand_beside_each_other() -> None:
+    """Each series in its colour, none over another, as high as its shares."""
+    svg = paired_bars("told", ["a", "b"], {"input": [0.2, 0.4], "release": [0.1, 0.0]}).wide
+    first, second = (boxes(path) for colour in SERIES[:2] for path in paths(svg, colour, "fill"))
+    assert [height(svg, top + tall) for _, top, _, tall in first] == pytest.approx([0.2, 0.4], abs=0.003)
+    assert [height(svg, top + tall) for _, top, _, tall in second] == pytest.approx([0.1], abs=0.003)
+    assert second[0][0] == pytest.approx(first[0][0] + first[0][2], abs=0.02)
+
+
+def test_boxes_lie_on_the_plane_where_they_are() -> None:
+    """Far from 0 on both axes; what is no number is left out."""
+    svg = plane_of_boxes("told", [(10, 50, 12, 51), (11, 49, 11, 54), (0, math.nan, 1, 1)], "x", "y").wide
+    places = [
+        tuple(float(each.get(key, "")) for key in ("x", "y", "width", "height"))
+        for each in drawn(svg).iter("rect")
+    ]
+    assert len(places) == 2
+    (_, top, wide, tall), (_, other_top, _, other_tall) = places
+    ends = [height(svg, y) for y in (top, top + tall, other_top, other_top + other_tall)]
+    assert ends == pytest.approx([51, 50, 54, 49], abs=0.02)
+    assert wide > 100
+    assert places[1][2] == 1
+    assert {text for _, _, text in texts(svg)} >= {"x", "y"}
+
+
 def test_dots_lie_where_they_are() -> None:
     """The marked one is larger, and in a colour of its own."""
     svg = dots("told", [(100, 0.1), (200, 0.3)], "people", "loss", ("the latest", (300, 0.2))).wide
@@ -145,11 +172,13 @@ def test_names_are_text_and_nothing_else(width: str) -> None:
     for chart in (
         bars("told", [NAME, "b"], [1, 2]),
         columns("told", [NAME, "b"], [1, 2]),
+        paired_bars("told", [NAME, "b"], {NAME: [1, 2]}),
+        plane_of_boxes("told", [(1, 2, 3, 4)], NAME, NAME),
         dots("told", [(1, 2)], NAME, NAME, (NAME, (3, 4))),
     ):
         tree = drawn(getattr(chart, width))
         assert not any("onload" in "".join(each.keys()) for each in tree.iter())
-        assert {each.tag for each in tree.iter()} <= {"svg", "g", "path", "circle", "text"}
+        assert {each.tag for each in tree.iter()} <= {"svg", "g", "path", "circle", "text", "rect"}
     assert drawn(alone(stacked_bars("told", DAYS, {NAME: [1] * 13, "b": [2] * 13}))).tag == "svg"
 
 
@@ -174,6 +203,8 @@ def test_anything_can_be_drawn(values: list[tuple[float | None, float | None]], 
             bars("", names, a),
             columns("", names, a),
             dots("", points, "x", "y"),
+            paired_bars("", names, {"a": a, "b": b}),
+            plane_of_boxes("", [(*pair, *pair) for pair in points], "x", "y"),
         )
         return [svg for chart in made for svg in (chart.wide, chart.narrow)]
 

@@ -362,7 +362,8 @@ def test_it_says_how_each_field_is_published(public: bool, tmp_path: Path) -> No
         assert (form == "as it is") is (name in exact)
         assert grid == str(own.get("grid") or "")
         assert all(str(end) in domain for end in (own.get("domain") or [])[:1])
-    assert html.count("<summary>Premises of this promise, and what it does not cover</summary>") == 1
+    for heading in ("What the promise rests on", "What it does not cover", "What shows that it is kept"):
+        assert html.count(f"<summary>{heading}</summary>") == 1
     assert "nothing is told of it here" not in page.text
     assert ("The feed over time" in page.text) is public
 

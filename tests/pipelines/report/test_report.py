@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kanonflow.pipelines.pictures.released_sample import released_sample
 from kanonflow.pipelines.report.published_fields import published_fields
 from kanonflow.pipelines.report.report import ReportInput, write_report
 from kanonflow.schemas.errors import InputError
@@ -149,6 +150,35 @@ def test_the_promise_is_told_with_its_numbers(mode: str, words: tuple[str, ...],
     for page in pages(write_run(tmp_path, ninety(mode, 3))):
         for each in words:
             assert each in page.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_page_begins_with_four_numbers(mode: str, tmp_path: Path) -> None:
+    """Those of the tables below them: the promise, rows, what is not released, and the loss; public ones as they are
+    public. A promise that is lost is no number."""
+    records = ninety(mode, 5)
+    out = write_run(tmp_path, records)
+    inside, public = (numbers(Path(path).read_text()) for path in write_report(str(out)))
+    released = sum(each["rows_released"] for each in records)
+    rejected = sum(sum(each["rows_rejected"].values()) for each in records)
+    waiting = sum(records[-1]["waiting_reasons"].values())
+    assert inside[0][0] == public[0][0] == "1 in 5"
+    assert inside[1] == (f"{released / (released + rejected + waiting):.2%}", inside[1][1])
+    assert f"of {released + rejected + waiting:,} rows" in inside[1][1]
+    assert inside[2][0] == f"{rejected:,}"
+    assert f"{waiting:,} wait" in inside[2][1]
+    assert inside[3][0] == f"{weighted([each for each in records if each['released']], 'gcp'):.1%}"
+    assert public[1] == (f"{released:,}", "rows are released")
+    assert public[2][1].startswith("at least so many rows are rejected")
+    (out / "restricted/run.json").write_text(json.dumps({"second_release_of": ".."}))
+    assert numbers(Path(write_report(str(out))[0]).read_text())[0][0] == "none"
+
+
+def numbers(html: str) -> list[tuple[str, str]]:
+    """Each number and its words."""
+    (found,) = re.findall(r'<ul class="numbers">(.*?)</ul>', html, re.DOTALL)
+    plain = [re.sub(r"<(?!/?b>)[^>]*>", "", each) for each in re.findall(r"<li>(.*?)</li>", found)]
+    return [tuple(each.removeprefix("<b>").split("</b> ")) for each in plain]
 
 
 def test_a_run_that_released_nothing_is_told(tmp_path: Path) -> None:
@@ -304,7 +334,8 @@ def test_widths_are_those_of_the_rows(release_format: str, tmp_path: Path) -> No
     example = fields.shown("invented example")
     assert example[:2] == ["30 to 80", "1980-01-01 to 1980-02-20"]
     assert example[2].startswith("one of A, B, C")
-    assert "city 1" not in page.text + public.text
+    assert "city 1" not in public.text
+    assert "city 1" not in " ".join(example)
 
 
 def test_a_directory_of_the_public_alone_gets_its_certificate(tmp_path: Path) -> None:
@@ -335,7 +366,7 @@ def test_a_sample_of_parquet_is_spread_over_its_rows(tmp_path: Path) -> None:
     """They stand in the order of their boxes: the first of them are no sample."""
     rows = released_rows(record("window", 0, random.Random(1)), 1000)
     write_parquet(tmp_path / "a.parquet", release_schema(), rows)
-    told = published_fields(tmp_path, 50)
+    told = published_fields(released_sample(tmp_path, 50))
     assert 50 <= told.rows <= 60
     age = told.fields[0]
     assert age.median == pytest.approx(500, abs=50)
