@@ -134,6 +134,25 @@ def test_links_of_the_root_lead_to_files_and_headings(document: Path) -> None:
             assert anchor in anchors(there), link
 
 
+def test_the_drawn_group_is_that_of_the_readme() -> None:
+    """Whose rows a test finds in the demo; and figures of the site's home are those of the results."""
+    words = re.findall(r">([^<>]+)</text>", (ROOT / "docs/assets/group.svg").read_text())
+    readme = (ROOT / "README.md").read_text()
+    dates = [date for word in words for date in re.findall(r"\d{4}-\d\d-\d\d", word)]
+    assert len(dates) == 5
+    assert len([word for word in words if re.fullmatch(r"\d+\.\d\d", word)]) == 6
+    for word in (*dates, *(word for word in words if re.fullmatch(r"\d+\.\d\d", word))):
+        assert word in readme, word
+    worth = (ROOT / "benchmarks/results/worth.md").read_text()
+    row = re.findall(
+        r"^\| sparkov +\| 5 +\| (row|Mondrian) .*?\| ([\d.]+) +\| \d+ of 6 +\| \d+ of 6", worth, re.MULTILINE
+    )
+    told = re.findall(
+        r"(\d\.\d)% of the rows in the wrong band, Mondrian's (\d\.\d)%", (ROOT / "docs/index.md").read_text()
+    )
+    assert told == [tuple(f"{float(value):.1f}" for _, value in row)]
+
+
 def test_decisions_are_numbered_without_gaps() -> None:
     """``NNN-title.md`` with the number and a title in the first line; what, why and what was rejected inside."""
     files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
