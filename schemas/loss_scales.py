@@ -36,6 +36,10 @@ class Scale(Protocol):
     def words(self) -> str:
         """Behind a domain, as the metrics tell it."""
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether differences count, as they do where a policy says nothing."""
+
     def places(self, values: Any) -> Any:
         """The positions of values in the units of a column, never falling where these rise; of one value one position.
 
@@ -48,6 +52,7 @@ class LinearScale:
     """Values are their own positions."""
 
     words: str = ""
+    is_linear: bool = True
 
     def places(self, values: Any) -> Any:
         """As they are, whole numbers too: differences of large ones stay exact."""
@@ -61,6 +66,7 @@ class LogScale:
 
     unit: float
     words: str = ", by log"
+    is_linear: bool = False
 
     def places(self, values: Any) -> Float64s:
         """sign(v) log(1 + |v| / unit)."""
@@ -82,6 +88,7 @@ class RankScale:
 
     quantiles: tuple[float, ...]
     words: str = ", by rank"
+    is_linear: bool = False
 
     @cached_property
     def _knots(self) -> tuple[Float64s, Float64s]:

@@ -116,7 +116,8 @@ def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
     median = ninth = None
     if widths:
         median, ninth = np.quantile(widths, [0.5, 0.9], method="higher").tolist()
-    return PublishedField(field.name, "quasi-identifier", _example(field, median), median, ninth, unit)
+    role = "quasi-identifier" + (f", widths count by {field.scale}" if field.scale else "")
+    return PublishedField(field.name, role, _example(field, median), median, ninth, unit)
 
 
 def _widths(field: ReleasedField, cells: Sequence[Any]) -> tuple[list[float], str]:

@@ -142,9 +142,10 @@ class Ranges(Kind):
         return form.width_unit
 
     def told(self, quasi: Quasi) -> dict[str, Any]:
-        """The grid, and whether its ends mean "this or beyond"."""
+        """The grid, whether its ends mean "this or beyond", and by what its widths count unless by difference."""
         grid = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
-        return {"grid": grid, "outside": str(quasi.outside)}
+        scale = {} if quasi.scale is ScaleName.LINEAR else {"scale": str(quasi.scale)}
+        return {"grid": grid, "outside": str(quasi.outside)} | scale
 
     def published(self, name: str, arrow: pa.DataType) -> pa.Field:
         """Its ends, and whether a null is among the values."""
