@@ -178,9 +178,9 @@ class Numbers:
 
     def read(self, value: object, key: str, mistakes: list[str], where: str) -> tuple[Decimal, ...] | None:
         numbers = [read_number(one) for one in value] if isinstance(value, list | tuple) else []
-        found = tuple(one for one in numbers if one is not None and math.isfinite(float(one)))
-        if numbers and len(found) == len(numbers):
-            return found
+        finite = tuple(one for one in numbers if one is not None and math.isfinite(float(one)))
+        if numbers and len(finite) == len(numbers):
+            return finite
         mistakes.append(f"{where}{key}: must be a list of numbers, such as [100, 250.5]")
         return None
 

@@ -216,6 +216,7 @@ LINES = {
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
         (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+        (49_485, "where people crowd in a domain is noticed, with the scale that mends it"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -253,6 +254,7 @@ LINES = {
         (20_460, "people of an intake that came to nothing stay together"),
         (20_540, "ids of groups"),
         (20_890, "whom measured clauses leave is counted over the epoch, and streams say so"),
+        (21_060, "how people crowd in a domain is measured"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -299,6 +301,7 @@ LINES = {
         (9_175, "absences that a reader knows are measured"),
         (9_310, "publish_group: its rules and words"),
         (9_365, "how many people a measured clause should leave with k"),
+        (9_645, "widths count by a scale: its maps, keys and rules"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -361,6 +364,7 @@ CODE = [
     (68_410, "releases are imputed for models"),
     (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
     (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+    (69_950, "widths count where the people are"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -84,8 +84,8 @@ def _change(change: object) -> str:
 def _of_fields(change: Mapping[str, Mapping[str, str]]) -> str:
     named: dict[str, list[str]] = {}
     for name, keys in change.items():
-        told = next(key for key in ("scale", "role") if key in keys)
-        named.setdefault(f"{{{told}: {keys[told]}}}", []).append(name)
+        key = "scale" if "scale" in keys else "role"
+        named.setdefault(f"{{{key}: {keys[key]}}}", []).append(name)
     return "fields: " + ", ".join(f"{', '.join(names)} to {to}" for to, names in named.items())
 
 

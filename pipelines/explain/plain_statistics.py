@@ -46,8 +46,6 @@ class Crowded(NamedTuple):
     field: str
     share: float
     keys: dict[str, str | list[str]]
-    words: str
-    mend: str
 
 
 class Share(NamedTuple):
@@ -164,8 +162,8 @@ def _first_rows(who: Int64s, times: Int64s | None) -> Int64s:
 
 def _crowded(of_people: pa.Table, bound: BoundPolicy) -> Iterator[Crowded]:
     for column in bound.quasis:
-        if found := crowding_of(column, of_people.column(column.name).combine_chunks()):
-            yield Crowded(column.name, found.share, found.keys, found.words, found.mend)
+        if crowd := crowding_of(column, of_people.column(column.name).combine_chunks()):
+            yield Crowded(column.name, crowd.share, crowd.keys)
 
 
 def _some(count: int) -> Int64s:

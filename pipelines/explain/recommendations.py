@@ -126,12 +126,12 @@ def _crowded(plain: PlainStatistics, bound: BoundPolicy) -> Iterator[Recommendat
     if not plain.crowded:
         return
     one = len(plain.crowded) == 1
-    told = _and([f"{each.field} ({each.share:.2%})" for each in plain.crowded])
+    fields = _and([f"{each.field} ({each.share:.2%})" for each in plain.crowded])
     scales = _and(
         [f"scale: {each}" for each in dict.fromkeys(str(each.keys["scale"]) for each in plain.crowded)]
     )
     yield Recommendation(
-        f"Half of the people lie in a hundredth of the domain of {told}, so narrow ranges cover most of them, and the"
+        f"Half of the people lie in a hundredth of the domain of {fields}, so narrow ranges cover most of them, and the"
         f" loss does not tell. Count {'its' if one else 'their'} widths where the people are ({scales}, with the"
         " numbers that kanonflow policy check --input names), or declare"
         f" {'a narrower domain' if one else 'narrower domains'} with outside: code.",

@@ -273,9 +273,9 @@ def _field(
 
 def _crowd(column: BoundColumn, values: pa.Array, people: pa.Array | None) -> Iterator[str]:
     """That loss counts widths where nobody is."""
-    if found := crowding_of(column, values if people is None else values.take(people)):
+    if crowd := crowding_of(column, values if people is None else values.take(people)):
         yield (
-            f"{found.words}; say {found.mend}, so that loss is counted where the people are, or declare a narrower"
+            f"{crowd.words}; say {crowd.mend}, so that loss is counted where the people are, or declare a narrower"
             " domain with outside: code"
         )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
@@ -371,11 +371,12 @@ def _where_people_are(
         there = there[np.unique(who.codes[there], return_index=True)[1]]
     numbers = np.asarray(column.values.take(pa.array(there)).cast(pa.float64()))
     low, high = drafted.keys["domain"].strip("[]").split(",")
-    found = crowding(numbers, float(low), float(high))
-    if found is None:
+    crowd = crowding(numbers, float(low), float(high))
+    if crowd is None:
         return drafted
-    keys, reason = {**drafted.keys, **found.written}, _both(drafted.reason, found.words)
-    return replace(drafted, keys=keys, reason=reason)
+    return DraftedField(
+        {**drafted.keys, **crowd.written}, _both(drafted.reason, crowd.words), sure=drafted.sure
+    )
 
 
 def addresses_of(values: pa.Array) -> PrefixOf | None:

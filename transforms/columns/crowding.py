@@ -57,17 +57,17 @@ def crowding(values: Float64s, low: float, high: float) -> Crowding | None:
 
     values: float64 (p,), one a person, NaN for none. low, high: the ends of the domain. O(p log p).
     """
-    known = np.sort(np.clip(values[~np.isnan(values)], low, high))
-    different, count = np.unique(known, return_counts=True)
-    rest = known
-    if known.size and 2 * count.max() >= known.size:
+    present = np.sort(np.clip(values[~np.isnan(values)], low, high))
+    different, count = np.unique(present, return_counts=True)
+    rest = present
+    if present.size and 2 * count.max() >= present.size:
         # One value that most have costs nothing by any scale: those beside it lose.
-        rest = known[known != different[count.argmax()]]
+        rest = present[present != different[count.argmax()]]
     if rest.size < LEAST_PEOPLE or not high > low:
         return None
     half = (rest.size + 1) // 2
     share = float((rest[half - 1 :] - rest[: rest.size - half + 1]).min() / (high - low))
-    return Crowding(share, _keys(known, rest)) if share <= CROWDED else None
+    return Crowding(share, _keys(present, rest)) if share <= CROWDED else None
 
 
 def crowding_of(column: BoundColumn, of_people: pa.Array) -> Crowding | None:
@@ -86,14 +86,15 @@ def crowding_of(column: BoundColumn, of_people: pa.Array) -> Crowding | None:
     return crowding(values, low, high)
 
 
-def _keys(known: Float64s, rest: Float64s) -> dict[str, str | list[str]]:
+def _keys(present: Float64s, rest: Float64s) -> dict[str, str | list[str]]:
     """Ranks where there are people enough for quantiles, else logarithms from where the first tenth ends."""
-    parts = min(_PARTS, known.size // _OF_A_PART)
-    quantiles = rank_quantiles(known, parts) if parts >= _LEAST_PARTS else []
+    parts = min(_PARTS, present.size // _OF_A_PART)
+    quantiles = rank_quantiles(present, parts) if parts >= _LEAST_PARTS else []
     if len(set(quantiles)) >= _LEAST_PARTS - 1:
         return {"scale": "rank", "quantiles": quantiles}
-    sizes = np.abs(rest[rest != 0])
-    return {"scale": "log", "log_from": _plain(10.0 ** math.floor(math.log10(np.quantile(sizes, 0.1))))}
+    sizes = np.abs(rest[rest != 0] if rest.any() else present[present != 0])
+    digits = int(np.clip(np.floor(np.log10(np.quantile(sizes, 0.1))), -9, 9))
+    return {"scale": "log", "log_from": _plain(10.0**digits)}
 
 
 def rank_quantiles(values: Float64s, parts: int) -> list[str]:
@@ -105,13 +106,13 @@ def rank_quantiles(values: Float64s, parts: int) -> list[str]:
     cuts = np.quantile(values, np.arange(1, parts) / parts, method="inverted_cdf")
     different = np.unique(cuts)
     gaps = np.diff(different)
-    found = []
+    rounded = []
     for cut in cuts:
         place = int(np.searchsorted(different, cut))
         near = gaps[max(place - 1, 0) : place + 1]
         alone = (cuts == cut).sum() == 1
-        found.append(_plain(_rounded(float(cut), float(near.min()) / 2 if near.size and alone else 0.0)))
-    return found
+        rounded.append(_plain(_rounded(float(cut), float(near.min()) / 2 if near.size and alone else 0.0)))
+    return rounded
 
 
 def _rounded(number: float, most: float) -> float:

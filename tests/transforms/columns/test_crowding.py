@@ -39,6 +39,7 @@ def test_what_is_proposed_is_what_a_policy_may_say() -> None:
     for values, high, scale in (
         (RANDOM.lognormal(6, 1.5, 2_000), 1e7, "rank"),
         (gains, 1e7, "log"),
+        (np.append(np.full(600, 5.0), np.zeros(400)), 1e4, "log"),
     ):
         found = crowding(values, 0, high)
         assert found is not None
