@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,7 +44,7 @@ class ReleasedField:
     coded: bool = False
     tree: PrefixTree | None = None
     coarse: str = ""
-    scale: str = ""
+    scale: str = dataclasses.field(default="", compare=False)  # it changes nothing of what boxes mean
 
 
 @dataclass(frozen=True)
