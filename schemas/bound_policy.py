@@ -24,6 +24,7 @@ from kanonflow.schemas.kinds.form import Ends, Form
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.kinds.kind import Kind
 from kanonflow.schemas.kinds.kinds import KINDS
+from kanonflow.schemas.loss_scales import LINEAR, Scale, scale_of
 from kanonflow.schemas.payload_grids import grid_keys, misfits_of_grid, published_type
 from kanonflow.schemas.policy import Others, Policy
 from kanonflow.schemas.policy_fields import PAYLOAD, Field, PartOfTime, Role
@@ -100,6 +101,11 @@ class BoundColumn:
     def weight(self) -> float:
         """Of a quasi-identifier, in the information loss."""
         return 1.0 if self.field.quasi is None else self.field.quasi.weight
+
+    @cached_property
+    def scale(self) -> Scale:
+        """By which the width of a quasi-identifier's box counts as loss."""
+        return LINEAR if self.field.quasi is None else scale_of(self.field.quasi, self.values.scale or 0)
 
     @property
     def in_ranges(self) -> bool:

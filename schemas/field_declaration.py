@@ -8,7 +8,7 @@ from typing import Any
 from kanonflow.schemas.declared_hierarchies import read_declared_hierarchy
 from kanonflow.schemas.key_kinds import read_keys
 from kanonflow.schemas.kinds.kinds import KINDS
-from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi, QuasiType, Role
+from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi, QuasiType, Role, ScaleName
 from kanonflow.schemas.policy_keys import FIELD, QUASI
 from kanonflow.schemas.written_values import read_grid, unknown_keys
 
@@ -82,6 +82,9 @@ def _read_quasi(
         of=values.get("of"),
         lengths=values.get("lengths"),
         size=values.get("size"),
+        scale=values.get("scale", ScaleName.LINEAR),
+        quantiles=values.get("quantiles"),
+        log_from=values.get("log_from"),
     )
     return quasi if kind is not None else None
 

@@ -169,6 +169,29 @@ class Lengths:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Numbers as they are written, as a list."""
+
+    @property
+    def told(self) -> str:
+        return "numbers"
+
+    def read(self, value: object, key: str, mistakes: list[str], where: str) -> tuple[Decimal, ...] | None:
+        numbers = [read_number(one) for one in value] if isinstance(value, list | tuple) else []
+        finite = tuple(one for one in numbers if one is not None and math.isfinite(float(one)))
+        if numbers and len(finite) == len(numbers):
+            return finite
+        mistakes.append(f"{where}{key}: must be a list of numbers, such as [100, 250.5]")
+        return None
+
+    def write(self, value: tuple[Decimal, ...]) -> object:
+        return [plain(one) for one in value]
+
+    def schema(self) -> JsonSchema:
+        return {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 1}
+
+
+@dataclass(frozen=True)
 class Number:
     """A number; text that holds one is taken too. otherwise: what is said of anything else.
 

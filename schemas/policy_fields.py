@@ -63,6 +63,14 @@ class Outside(StrEnum):
     CODE = "code"
 
 
+class ScaleName(StrEnum):
+    """By what the width of a numeric box is counted as loss (schemas/loss_scales.py)."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    RANK = "rank"
+
+
 class DiversityKind(StrEnum):
     """How the l different values of a class are counted; the formulas stand in ``partition_search/diversity.py``."""
 
@@ -174,6 +182,7 @@ class Quasi:
     weight: positive weight of the field in the information loss.
     hierarchy: of ``type: hierarchy``, its rows; their leaves are the field's domain.
     of, lengths, size: of ``type: prefix``, as ``PrefixTree`` has them; None: its usual ones.
+    scale, quantiles, log_from: by what a width of ``type: numeric`` counts (schemas/loss_scales.py).
     """
 
     type: QuasiType
@@ -185,6 +194,9 @@ class Quasi:
     of: PrefixOf | None = None
     lengths: tuple[int, ...] | None = None
     size: int | None = None
+    scale: ScaleName = ScaleName.LINEAR
+    quantiles: tuple[Decimal, ...] | None = None
+    log_from: Decimal | None = None
 
 
 @dataclass(frozen=True)

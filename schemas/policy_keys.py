@@ -18,6 +18,7 @@ from kanonflow.schemas.key_kinds import (
     Lengths,
     Names,
     Number,
+    Numbers,
     Reason,
     Text,
     Whole,
@@ -44,6 +45,7 @@ from kanonflow.schemas.policy_fields import (
     Per,
     QuasiType,
     Role,
+    ScaleName,
 )
 from kanonflow.schemas.prefix_tree import PrefixOf
 from kanonflow.schemas.published_group import GROUP_ID, published_group
@@ -287,6 +289,29 @@ QUASI = (
         "outside",
         default=Outside.REJECT,
         written=Written.ALWAYS,
+    ),
+    Key(
+        "scale",
+        Choice(ScaleName),
+        "Of type numeric, by what the width of a range counts as loss: by difference, by ratio, or by the share of"
+        " people in it. It changes nothing else.",
+        "scale",
+        default=ScaleName.LINEAR,
+        written=Written.CHANGED,
+    ),
+    Key(
+        "quantiles",
+        Numbers(),
+        "Of scale rank: numbers that part the people evenly, such as their deciles without the ends; a draft writes"
+        " them.",
+        "quantiles",
+    ),
+    Key(
+        "log_from",
+        Number("a positive number", above=0, exact=True),
+        "Of scale log: up to about this size differences count, beyond it ratios do.",
+        "log_from",
+        default_told="1",
     ),
 )
 

@@ -225,3 +225,4 @@ def _rules_of_quasi(where: str, quasi: Quasi) -> Iterator[str]:
     yield from () if quasi.domain is None else kind.rules_of_domain(where, quasi.domain)
     yield from kind.rules_of_grid(where, quasi.grid)
     yield from kind.rules_of_outside(where, quasi)
+    yield from kind.rules_of_scale(where, quasi)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,24 @@ Row = dict[str, str | None]
 
 
 def feed_policy(
-    people: bool = True, towns: bool = False, events: bool = False, running: bool = False, **head: Any
+    people: bool = True,
+    towns: bool = False,
+    events: bool = False,
+    running: bool = False,
+    age: Mapping[str, Any] | None = None,
+    **head: Any,
 ) -> Policy:
     """k = 3, windows of an hour, a search of a few evaluations. people: whether ``who`` is an individual.
 
     Individuals are put together afresh in each window unless ``head`` says otherwise.
     towns: one partition each. events: whether ``event`` tells repeats. running: domains are those of the data;
-    else they are wide, so that no row is held back because it would cost too much. head: further keys of the file.
+    else they are wide, so that no row is held back because it would cost too much. age: further keys of that field,
+    head: of the file.
     """
     fields: dict[str, Any] = {
         "who": {"role": "individual" if people else "identifier"},
         "when": {"role": "time"},
-        "age": {"role": "quasi", "type": "numeric", "as": "int", **({} if running else AGES)},
+        "age": {"role": "quasi", "type": "numeric", "as": "int", **({} if running else AGES), **(age or {})},
         "job": {"role": "quasi", "type": "categorical", **({} if running else TRADES)},
         "town": {"role": "insensitive"},
         "amount": {"role": "sensitive", "as": "double"},

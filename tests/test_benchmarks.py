@@ -30,6 +30,7 @@ from benchmarks import (
     peers,
     release_formats,
     row_cost,
+    scales,
     shards,
     stages,
     stream_rivals,
@@ -150,7 +151,7 @@ def test_says_what_it_skips(
 
 def test_every_benchmark_states_its_protocol() -> None:
     """The docstring, which goes into the results, names data, how ratios are formed, and the time that counts."""
-    for module in BENCHMARKS:
+    for module in (*BENCHMARKS, scales):
         text = (module.__doc__ or "").lower()
         words = ("jobs:" if module is main_job else "data:", "share" if module is stages else "ratio", "cpu")
         assert all(word in text for word in words), module

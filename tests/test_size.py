@@ -217,6 +217,7 @@ LINES = {
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
         (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
         (50_000, "reports begin with four numbers and pictures"),
+        (50_150, "where people crowd in a domain is noticed, with the scale that mends it"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -254,6 +255,7 @@ LINES = {
         (20_460, "people of an intake that came to nothing stay together"),
         (20_540, "ids of groups"),
         (20_890, "whom measured clauses leave is counted over the epoch, and streams say so"),
+        (21_060, "how people crowd in a domain is measured"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -300,6 +302,7 @@ LINES = {
         (9_175, "absences that a reader knows are measured"),
         (9_310, "publish_group: its rules and words"),
         (9_400, "how many people a measured clause should leave with k; premises under headings"),
+        (9_680, "widths count by a scale: its maps, keys and rules"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -363,6 +366,7 @@ CODE = [
     (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
     (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
     (70_090, "reports begin with four numbers and pictures"),
+    (70_460, "widths count where the people are"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

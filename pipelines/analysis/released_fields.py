@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,7 +35,7 @@ class ReleasedField:
 
     domain: the declared one, as text; ends first and last. coded: whether its ends mean "this or beyond".
     tree: of labels, what makes them, where the release says it. coarse: of values, what the policy's grid made of them,
-    in words; "": they are as they were."""
+    in words; "": they are as they were. scale: by what the policy counts widths as loss; "": by difference."""
 
     name: str
     kind: Kind
@@ -43,6 +44,7 @@ class ReleasedField:
     coded: bool = False
     tree: PrefixTree | None = None
     coarse: str = ""
+    scale: str = dataclasses.field(default="", compare=False)  # it changes nothing of what boxes mean
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def _range(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:
     domain = own.get("domain")
     ends = None if not domain else (str(domain[0]), str(domain[-1]))
     coded = ends is not None and own.get("outside") == "code"
-    return ReleasedField(field.name, Kind.RANGE, field.type.field("min").type, ends, coded)
+    return ReleasedField(
+        field.name, Kind.RANGE, field.type.field("min").type, ends, coded, scale=str(own.get("scale", ""))
+    )
 
 
 def _set(field: pa.Field, own: Mapping[str, Any]) -> ReleasedField:

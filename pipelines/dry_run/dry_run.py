@@ -240,7 +240,7 @@ def _frozen_loss(roster: Roster, bound: BoundPolicy, domains: Domains) -> float:
     assert roster.corners is not None
     people = np.repeat(np.arange(roster.members.size), roster.members)
     boxes = hull_boxes(roster.corners, bound, Groups(np.arange(roster.starts[-1]), roster.starts, people))
-    return gcp(field_ncp(boxes, extents(domains)), bound)
+    return gcp(field_ncp(boxes, extents(domains, bound)), bound)
 
 
 def _as_bound(rows: pa.Table, bound: BoundPolicy) -> pa.Table:

@@ -3,7 +3,7 @@ value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kanonflow.pipelines.dry_run.measures import FieldWidth, in_words
 from kanonflow.pipelines.explain.explanation import Explanation
@@ -17,8 +17,9 @@ from kanonflow.pipelines.terminal.table import Cell, Number, Table, count, decim
 from kanonflow.schemas.durations import format_duration
 
 _LOSS = (
-    "Loss is the mean share of its domain that a published range or set covers (GCP); where rejected rows count, a row"
-    " that is rejected loses all. Widths are medians over the rows. * is the policy."
+    "Loss is the mean share of its domain that a published range or set covers (GCP), by a field's scale where it has"
+    " one; where rejected rows count, a row that is rejected loses all. Widths are medians over the rows. * is the"
+    " policy."
 )
 
 _DROPPED = (
@@ -73,11 +74,19 @@ def _change(change: object) -> str:
     if not isinstance(change, dict):
         return str(change)
     parts = [
-        f"fields: {', '.join(value)} to {{role: identifier}}" if key == "fields" else f"{key}: {value}"
+        _of_fields(value) if key == "fields" else f"{key}: {value}"
         for key, value in change.items()
         if value is not None
     ]
     return "; ".join(parts)
+
+
+def _of_fields(change: Mapping[str, Mapping[str, str]]) -> str:
+    named: dict[str, list[str]] = {}
+    for name, keys in change.items():
+        key = "scale" if "scale" in keys else "role"
+        named.setdefault(f"{{{key}: {keys[key]}}}", []).append(name)
+    return "fields: " + ", ".join(f"{', '.join(names)} to {to}" for to, names in named.items())
 
 
 def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:

@@ -25,6 +25,7 @@ from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWi
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.value_units import to_units
 from kanonflow.transforms.columns.column_facts import codes_of
+from kanonflow.transforms.columns.crowding import crowding_of
 from kanonflow.transforms.risks.field_values import ranks_of
 from kanonflow.transforms.risks.payload_measures import order_along, own_repeats, ranks_within
 
@@ -37,6 +38,14 @@ RISES = 0.95
 _LEAST_ROWS = 50
 _MOST_ROWS = 50_000
 """Of which what payload tells of quasi-identifiers is looked for; drawn at random."""
+
+
+class Crowded(NamedTuple):
+    """A numeric quasi-identifier in a small part of whose domain half of the people lie: as of ``Crowding``."""
+
+    field: str
+    share: float
+    keys: dict[str, str | list[str]]
 
 
 class Share(NamedTuple):
@@ -52,7 +61,8 @@ class PlainStatistics:
 
     windows: () without a time; own: of the policy's window, None without one. alone, follows: of quasi-identifiers.
     nulls: share of rows without a value. names, tells, rises: payload that names its person (its own values'
-    share), that tells a quasi-identifier, that rises or falls with time (rank correlation).
+    share), that tells a quasi-identifier, that rises or falls with time (rank correlation). crowded: fields in which
+    people crowd while differences count.
     """
 
     rows: int
@@ -66,11 +76,12 @@ class PlainStatistics:
     names: tuple[Share, ...]
     tells: tuple[Dependency, ...]
     rises: tuple[Share, ...]
+    crowded: tuple[Crowded, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""
         told = asdict(self)
-        for name in ("windows", "alone", "nulls", "follows", "names", "tells", "rises"):
+        for name in ("windows", "alone", "nulls", "follows", "names", "tells", "rises", "crowded"):
             told[name] = [each._asdict() for each in getattr(self, name)]
         return told | {"own": None if self.own is None else self.own._asdict()}
 
@@ -114,6 +125,7 @@ def plain_statistics(rows: pa.Table, bound: BoundPolicy) -> PlainStatistics:
             )
         ),
         rises=tuple(_rises(rows, [*payload, *quasis], times)),
+        crowded=tuple(_crowded(rows.take(pa.array(first)), bound)),
     )
 
 
@@ -146,6 +158,12 @@ def _first_rows(who: Int64s, times: Int64s | None) -> Int64s:
     order = np.argsort(who, kind="stable") if times is None else np.lexsort((times, who))
     begins = np.append(True, np.diff(who[order]) > 0)[: who.size]
     return order[begins]
+
+
+def _crowded(of_people: pa.Table, bound: BoundPolicy) -> Iterator[Crowded]:
+    for column in bound.quasis:
+        if crowd := crowding_of(column, of_people.column(column.name).combine_chunks()):
+            yield Crowded(column.name, crowd.share, crowd.keys)
 
 
 def _some(count: int) -> Int64s:

@@ -15,6 +15,7 @@ from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, Share
 from kanonflow.pipelines.explain.variants import Group
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.durations import format_duration
+from kanonflow.schemas.field_declaration import field_mapping
 
 if TYPE_CHECKING:
     from kanonflow.pipelines.explain.solved import Solved, Tried
@@ -56,7 +57,7 @@ def recommendations(
     plain: PlainStatistics, solved: Solved | None, bound: BoundPolicy
 ) -> tuple[Recommendation, ...]:
     """What to do, the most pressing first. solved: None: nothing was; then sentences are about counts alone."""
-    risks = list(_of_payload(plain, bound))
+    risks = [*_of_payload(plain, bound), *_crowded(plain, bound)]
     if solved is None:
         others = [*_redundant(plain, None), *_small_windows(plain), *_lonely(plain, bound), *_missing(plain)]
         return tuple([*risks, *others][:MOST])
@@ -118,6 +119,32 @@ def _of_payload(plain: PlainStatistics, bound: BoundPolicy) -> Iterator[Recommen
             max(abs(each.share) for each in rises),
             {each.field: each.share for each in rises},
         )
+
+
+def _crowded(plain: PlainStatistics, bound: BoundPolicy) -> Iterator[Recommendation]:
+    """One sentence for all fields whose widths count where nobody is: it changes what every loss means."""
+    if not plain.crowded:
+        return
+    one = len(plain.crowded) == 1
+    fields = _and([f"{each.field} ({each.share:.2%})" for each in plain.crowded])
+    scales = _and(
+        [f"scale: {each}" for each in dict.fromkeys(str(each.keys["scale"]) for each in plain.crowded)]
+    )
+    yield Recommendation(
+        f"Half of the people lie in a hundredth of the domain of {fields}, so narrow ranges cover most of them, and the"
+        f" loss does not tell. Count {'its' if one else 'their'} widths where the people are ({scales}, with the"
+        " numbers that kanonflow policy check --input names), or declare"
+        f" {'a narrower domain' if one else 'narrower domains'} with outside: code.",
+        "scale",
+        {
+            "fields": {
+                each.field: field_mapping(bound.column(each.field).field) | each.keys
+                for each in plain.crowded
+            }
+        },
+        0.0,
+        {each.field: each.share for each in plain.crowded},
+    )
 
 
 def _moves(each: Share) -> str:

@@ -21,6 +21,8 @@ from kanonflow.schemas.expected_forms import expected_instead
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.proposed_forms import NULL_WORDS, ProposedForm, proposed_form
+from kanonflow.transforms.columns.column_facts import codes_of
+from kanonflow.transforms.columns.crowding import crowding_of
 from kanonflow.transforms.rows.classify import cells_of, one_array
 
 _UNPARSEABLE = "unparseable"
@@ -189,7 +191,8 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
     """
     whole = whole and all(sample.whole for sample in samples)
     bad = [np.zeros(sample.rows.num_rows, dtype=bool) for sample in samples]
-    fields = tuple(_field(column, samples, bad) for column in bound.columns)
+    people = _first_rows(samples, bound)
+    fields = tuple(_field(column, samples, bad, people) for column in bound.columns)
     broken = sum(sample.broken for sample in samples)
     torn = max(samples, key=lambda sample: sample.broken / max(1, sample.looked_at)) if samples else None
     return InputFit(
@@ -206,8 +209,23 @@ def input_fit(samples: Sequence[FileSample], bound: BoundPolicy, *, whole: bool)
     )
 
 
-def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray[np.bool_]]) -> FieldFit:
-    """One field; rows at fault are marked in ``bad``, of each sample."""
+def _first_rows(samples: Sequence[FileSample], bound: BoundPolicy) -> pa.Array | None:
+    """The places of a row of each person among all rows; None: each row is one."""
+    for name in bound.policy.owner:
+        column = bound.column(name)
+        cells = [
+            cells_of(column, one_array(sample.rows.column(column.source)), sample.file.name)[0]
+            for sample in samples
+        ]
+        codes = codes_of(pa.chunked_array(cells, column.arrow_type).combine_chunks())
+        return pa.array(np.unique(codes, return_index=True)[1])
+    return None
+
+
+def _field(
+    column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray[np.bool_]], people: pa.Array | None
+) -> FieldFit:
+    """One field; rows at fault are marked in ``bad``, of each sample. people: a row of each."""
     faults: Counter[str] = Counter()
     values: list[pa.Array] = []
     misfits: list[pa.Array] = []
@@ -246,8 +264,20 @@ def _field(column: BoundColumn, samples: Sequence[FileSample], bad: list[NDArray
         in_worst,
         expected_instead(column, most) if most else "",
         proposed_form(_array(cells), column, csv=csv) if len(cells) else None,
-        tuple(_notes(column, pa.chunked_array(texts, pa.string()).combine_chunks(), csv=csv)),
+        (
+            *_notes(column, pa.chunked_array(texts, pa.string()).combine_chunks(), csv=csv),
+            *_crowd(column, everything.combine_chunks(), people),
+        ),
     )
+
+
+def _crowd(column: BoundColumn, values: pa.Array, people: pa.Array | None) -> Iterator[str]:
+    """That loss counts widths where nobody is."""
+    if crowd := crowding_of(column, values if people is None else values.take(people)):
+        yield (
+            f"{crowd.words}; say {crowd.mend}, so that loss is counted where the people are, or declare a narrower"
+            " domain with outside: code"
+        )
 
 
 def _array(cells: pa.Array | pa.ChunkedArray) -> pa.StringArray:

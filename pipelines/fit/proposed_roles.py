@@ -42,6 +42,7 @@ from kanonflow.schemas.draft import DraftedField
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.prefix_tree import PrefixOf, prefixes_of
 from kanonflow.transforms.columns.column_facts import ColumnFacts, Shape, shape_of
+from kanonflow.transforms.columns.crowding import crowding
 from kanonflow.transforms.risks.within_people import LEAST_PEOPLE, Keeping
 
 STEADY = 0.9
@@ -120,6 +121,7 @@ def proposed_roles(columns: Mapping[str, FoundType], k: int, individual: str | N
         elif drafted.keys.get("role") == "sensitive" and person.weak:
             drafted = _asked(_quasi(column, drafted.reason.removesuffix(": payload")), _KNOWN)
         fields[name] = drafted
+    fields = {name: _where_people_are(field, sampled[name], who) for name, field in fields.items()}
     if not any(field.keys.get("role") == "quasi" for field in fields.values()):
         # Something must be known of people, or there is nothing to generalize: which field, the data cannot tell.
         for name, field in fields.items():
@@ -356,6 +358,25 @@ def _quasi(column: SampledColumn, reason: str) -> DraftedField:
     if ends is not None:
         keys |= {"domain": f"[{ends[0]}, {ends[1]}]", "outside": "code"}
     return DraftedField(keys, _both(reason, found.told))
+
+
+def _where_people_are(
+    drafted: DraftedField, column: SampledColumn, who: SampledColumn | None
+) -> DraftedField:
+    """With a scale, where people crowd in a small part of the domain."""
+    if "domain" not in drafted.keys or column.days:
+        return drafted
+    there = np.flatnonzero(column.speaks if who is None else column.speaks & who.speaks)
+    if who is not None:
+        there = there[np.unique(who.codes[there], return_index=True)[1]]
+    numbers = np.asarray(column.values.take(pa.array(there)).cast(pa.float64()))
+    low, high = drafted.keys["domain"].strip("[]").split(",")
+    crowd = crowding(numbers, float(low), float(high))
+    if crowd is None:
+        return drafted
+    return DraftedField(
+        {**drafted.keys, **crowd.written}, _both(drafted.reason, crowd.words), sure=drafted.sure
+    )
 
 
 def addresses_of(values: pa.Array) -> PrefixOf | None:

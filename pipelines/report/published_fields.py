@@ -72,7 +72,8 @@ def _field(field: ReleasedField, cells: Sequence[Any]) -> PublishedField:
     example = _example(field, median)
     if unit == "days" and median is not None and ninth is not None and ninth > _IN_YEARS:
         median, ninth, unit = median / _YEAR, ninth / _YEAR, "years"
-    return PublishedField(field.name, "quasi-identifier", example, median, ninth, unit)
+    role = "quasi-identifier" + (f", widths count by {field.scale}" if field.scale else "")
+    return PublishedField(field.name, role, example, median, ninth, unit)
 
 
 def _widths(field: ReleasedField, cells: Sequence[Any]) -> tuple[list[float], str]:

@@ -162,6 +162,7 @@ def _stated_field(name: str, own: Mapping[str, Any]) -> StatedField:
         if domain and form == _RANGE
         else f"{len(domain)} values" * bool(domain)
     )
+    form += f", widths count by {own['scale']}" if "scale" in own else ""
     return StatedField(shown, False, form, str(own.get("grid") or ""), ends)
 
 

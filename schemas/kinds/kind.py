@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.kinds.form import Ends, Form
-from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi
+from kanonflow.schemas.policy_fields import Domain, Field, Outside, Quasi, ScaleName
 from kanonflow.schemas.tree import Tree
 
 
@@ -61,6 +61,14 @@ class Kind:
                 yield f"{where}.outside: code needs a domain to cut to"
             if not self.in_ranges:
                 yield f"{where}.outside: code works for numeric and date only; a category has no nearest one"
+
+    def rules_of_scale(self, where: str, quasi: Quasi) -> Iterator[str]:
+        """Mistakes in what is said of the scale of widths."""
+        if (quasi.scale, quasi.quantiles, quasi.log_from) != (ScaleName.LINEAR, None, None):
+            yield (
+                f"{where}.scale: belongs to type: numeric, with its quantiles and log_from, and this is"
+                f" type: {quasi.type}; leave it out"
+            )
 
     def rules_of_value(self, where: str, value: Form) -> Iterator[str]:
         """Mistakes in the type that ``as`` gives."""
@@ -134,9 +142,10 @@ class Ranges(Kind):
         return form.width_unit
 
     def told(self, quasi: Quasi) -> dict[str, Any]:
-        """The grid, and whether its ends mean "this or beyond"."""
+        """The grid, whether its ends mean "this or beyond", and by what its widths count unless by difference."""
         grid = format(quasi.grid.normalize(), "f") if isinstance(quasi.grid, Decimal) else quasi.grid
-        return {"grid": grid, "outside": str(quasi.outside)}
+        scale = {} if quasi.scale is ScaleName.LINEAR else {"scale": str(quasi.scale)}
+        return {"grid": grid, "outside": str(quasi.outside)} | scale
 
     def published(self, name: str, arrow: pa.DataType) -> pa.Field:
         """Its ends, and whether a null is among the values."""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from kanonflow.schemas.errors import SchemaError
 from kanonflow.schemas.kinds.form import Ends, Form, as_type, cast_halves, well_formed
 from kanonflow.schemas.kinds.kind import Ranges
-from kanonflow.schemas.policy_fields import Domain, Field, Quasi
+from kanonflow.schemas.loss_scales import mistake_in_log_from, mistake_in_quantiles
+from kanonflow.schemas.policy_fields import Domain, Field, Quasi, ScaleName
 from kanonflow.schemas.text_form import BLANKS, ISO, TextForm
 from kanonflow.schemas.written_values import read_number
 
@@ -510,6 +511,25 @@ class NumberKind(Ranges):
                 yield f"{where}.grid: needs at most {MOST_GRID_DIGITS} digits, between 1e-30 and 1e30"
         elif grid not in ("auto", "exact"):
             yield f"{where}.grid: must be auto, exact or a positive number"
+
+    def rules_of_scale(self, where: str, quasi: Quasi) -> Iterator[str]:
+        """Quantiles of ranks, and a beginning of logarithms."""
+        ranked = quasi.scale is ScaleName.RANK
+        if quasi.quantiles is None:
+            if ranked:
+                yield (
+                    f"{where}.quantiles: missing; scale: rank goes by numbers that part the people evenly, such as"
+                    " [18, 35, 60] (kanonflow policy draft writes them)"
+                )
+        elif not ranked:
+            yield f"{where}.quantiles: belongs to scale: rank; leave it out"
+        elif mistake := mistake_in_quantiles(quasi.quantiles):
+            yield f"{where}.quantiles: {mistake}"
+        if quasi.log_from is not None:
+            if quasi.scale is not ScaleName.LOG:
+                yield f"{where}.log_from: belongs to scale: log; leave it out"
+            elif mistake := mistake_in_log_from(quasi.log_from):
+                yield f"{where}.log_from: {mistake}"
 
     def rules_of_value(self, where: str, value: Form) -> Iterator[str]:
         """A number."""

@@ -127,6 +127,24 @@ def test_exchanging_trails_shows_nothing_where_intakes_are_founded_in_pieces(
     assert sum(pieces > 1 for pieces in made) > 15
 
 
+def test_exchanging_trails_shows_nothing_by_another_scale() -> None:
+    """Positions are a function of the policy and of a value: nothing of who has rows moves them."""
+    scales: tuple[dict[str, Any], ...] = (
+        {"scale": "log", "log_from": 5},
+        {"scale": "rank", "quantiles": [20, 20, 30, 31, 60]},
+    )
+    differ = []
+    feeds = ((seed, generated_feed(seed)) for seed in range(6100, 6200))
+    aged = ((seed, feed) for seed, feed in feeds if "age" in to_mapping(feed.policy)["fields"])
+    for keys, (seed, feed) in zip(scales, aged, strict=False):
+        plain = to_mapping(feed.policy)
+        plain["fields"]["age"] |= keys
+        course = run(replace(feed, policy=parse_policy(plain, "test", "test")))
+        assert disturbed_and_exchanged_shows_the_same(course, pair_of_a_generation, seed), f"feed {seed}"
+        differ.append(facts(course) != facts(run(feed)))
+    assert any(differ), "or the scale changed nothing, and nothing was tried"
+
+
 def test_exchanging_trails_shows_nothing_where_payload_is_on_a_grid() -> None:
     """The grid is the policy's: what is released of a row follows from its own cell, and cells come to be equal."""
     for seed in range(6000, 6010):

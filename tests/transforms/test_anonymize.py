@@ -436,13 +436,20 @@ def test_workers_load_the_kernels_of_the_policys_loss(
 @pytest.mark.parametrize("method", ["auto", "iterated-local-search", "l-greedy", "pass-through"])
 @pytest.mark.parametrize("protect", ["row", "individual"])
 def test_every_method_that_is_not_refused_runs(method: str, protect: str) -> None:
-    """Two windows, cold and warm."""
-    policy = feed_policy(protect=protect, solver={"method": method, "evaluations_per_row": 20})
+    """Two windows, cold and warm, by another scale of widths than difference; the loss told is the one searched by."""
+    scale = {"scale": "log", "log_from": 10}
+    policy = feed_policy(
+        protect=protect, running=True, age=scale, solver={"method": method, "evaluations_per_row": 20}
+    )
     check_solver(policy)
     step = DrivenPartitions(bound_feed(policy), SECRET)
     step.send(hourly(2, 12, 9))
     step.finish()
     assert len(step.released) == 2
+    for metrics in step.metrics:
+        # Of classes of people, the search counts rows that wait as lost.
+        assert metrics["gcp_hull"] == pytest.approx(metrics["loss_end"]) or protect == "individual"
+        assert metrics["domains"]["age"].endswith(" running, by log")
 
 
 @pytest.mark.parametrize("solver", [{"method": "paper-local-search"}, {"loss": "sil"}])

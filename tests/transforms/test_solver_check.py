@@ -36,9 +36,10 @@ def graph_policy(**head: Any) -> Any:
 @pytest.mark.parametrize("name", sorted(set(BUILT_STARTS) - NUMERIC_ONLY))
 @pytest.mark.parametrize("key", ["method", "start"])
 def test_every_start_serves_a_feed_by_name(name: str, key: str) -> None:
-    """Two windows, every row released once, by the start of that name."""
+    """Two windows, every row released once, by the start of that name; by any scale of widths."""
     solver = {key: name, "evaluations_per_row": 20, "threads": 1}
-    policy = graph_policy(solver=solver, **SMALL_WINDOWS)
+    scale = {"scale": "rank", "quantiles": [20, 20, 40, 60]} if key == "start" else {}
+    policy = graph_policy(solver=solver, age=scale, **SMALL_WINDOWS)
     check_solver(policy)
     step = DrivenPartitions(bound_feed(policy), SECRET)
     step.send(hourly(2, 12, 9))

@@ -53,11 +53,11 @@ def encode(
     return Encoded(table, updated)
 
 
-def extents(domains: Domains) -> dict[str, float]:
-    """U - L or |A| of each field, as ``boxes.field_ncp`` wants them."""
-    return {name: domain.extent for name, domain in domains.items()}
+def extents(domains: Domains, bound: BoundPolicy) -> dict[str, float]:
+    """U - L, by the field's scale, or |A| of each quasi-identifier, as ``boxes.field_ncp`` wants them."""
+    return {column.name: domains[column.name].extent(column.scale) for column in bound.quasis}
 
 
-def describe(domains: Domains) -> dict[str, str]:
-    """Each domain for the metrics: its ends or its size, and whether it was declared or running."""
-    return {name: domain.described for name, domain in domains.items()}
+def describe(domains: Domains, bound: BoundPolicy) -> dict[str, str]:
+    """Each domain for the metrics: its ends or its size, whether declared or running, and the scale of widths."""
+    return {column.name: domains[column.name].described + column.scale.words for column in bound.quasis}

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kanonflow.schemas.loss_scales import Scale
 from kanonflow.schemas.text_values import render_text
 
 
@@ -22,10 +23,9 @@ class RangeDomain:
     high: int | float
     declared: bool
 
-    @property
-    def extent(self) -> float:
-        """U - L, at most the largest double; 0 where no value was seen."""
-        return min(max(float(self.high - self.low), 0.0), sys.float_info.max)
+    def extent(self, scale: Scale) -> float:
+        """U - L by a scale, at most the largest double; 0 where no value was seen."""
+        return extent_of(self.low, self.high, scale)
 
     @property
     def described(self) -> str:
@@ -59,9 +59,13 @@ class SetDomain:
     declared: int | None
 
     @property
-    def extent(self) -> float:
+    def count(self) -> int:
         """|A|, a null included where it occurred."""
-        return float(max(self.declared or 0, self.values.size))
+        return max(self.declared or 0, self.values.size)
+
+    def extent(self, scale: Scale) -> float:
+        """|A|, by whatever scale."""
+        return float(self.count)
 
     @property
     def seen(self) -> list[int | float]:
@@ -73,7 +77,7 @@ class SetDomain:
         """For the metrics."""
         if self.declared == 0:
             return "open"
-        return f"{int(self.extent)} values {'running' if self.declared is None else 'declared'}"
+        return f"{self.count} values {'running' if self.declared is None else 'declared'}"
 
     @property
     def ends(self) -> None:
@@ -89,6 +93,11 @@ class SetDomain:
 OPEN = SetDomain(np.empty(0, np.uint64), 0)
 Domain = RangeDomain | SetDomain
 Domains = Mapping[str, Domain]
+
+
+def extent_of(low: int | float, high: int | float, scale: Scale) -> float:
+    """What lies between two values by a scale, from 0 to the largest double."""
+    return min(max(float(scale.places(high) - scale.places(low)), 0.0), sys.float_info.max)
 
 
 def value_digests(values: pa.Array) -> NDArray[np.uint64]:

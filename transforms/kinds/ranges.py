@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.grid import snap_outward
-from kanonflow.transforms.kinds.domains import Domain, RangeDomain
+from kanonflow.transforms.kinds.domains import Domain, RangeDomain, extent_of
 from kanonflow.transforms.kinds.field_boxes import TableColumns
 from kanonflow.transforms.kinds.range_values import range_array, range_values
 
@@ -54,10 +53,12 @@ class Ranges:
         return pa.StructArray.from_arrays([*ends, pa.array(self.nulls)], fields=parts)
 
     def loss(self, extent: float) -> NDArray[np.float64]:
-        """min(1, (u - l) / extent), 0 where the extent is; 1 for nulls among values, 0 for nulls alone (S0, eq. 1)."""
+        """min(1, (u - l) / extent) of the ends' positions, 0 where the extent is; 1 for nulls among values, 0 for nulls
+        alone (S0, eq. 1)."""
         if extent > 0:
+            low, high = self.column.scale.places(self.low), self.column.scale.places(self.high)
             # Halved first: the width of two finite doubles can be infinite.
-            half = self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2
+            half = high.astype(np.float64) / 2 - low.astype(np.float64) / 2
             loss = np.minimum(1.0, half / (extent / 2))
         else:
             loss = np.zeros(self.low.shape)
@@ -67,7 +68,7 @@ class Ranges:
     def public_extent(self) -> float | None:
         """Of a declared domain."""
         ends = self.column.domain
-        return None if ends is None else min(float(ends[1] - ends[0]), sys.float_info.max)
+        return None if ends is None else extent_of(ends[0], ends[1], self.column.scale)
 
     def holds(self, values: pa.Array, box: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Between the ends."""
@@ -81,7 +82,7 @@ class RangeKind:
     def encode(
         self, column: BoundColumn, array: pa.Array, known: Domain | None, table: TableColumns
     ) -> RangeDomain:
-        """Scaled to [0, 1] of the domain."""
+        """Positions by the field's scale, from 0 to 1 of the domain."""
         values, valid = range_values(array)
         if column.domain is not None:
             domain = RangeDomain(column.domain[0], column.domain[1], declared=True)
@@ -90,11 +91,10 @@ class RangeKind:
             ends = [seen.min().item(), seen.max().item()] if seen.size else []
             ends += [] if known is None else known.seen
             domain = RangeDomain(min(ends), max(ends), declared=False) if ends else _NOTHING_SEEN
-        width = domain.extent
-        scaled = _above(values, domain.low) / width if width > 0 else np.zeros(len(values))
+        width, places = domain.extent(column.scale), column.scale.places
+        scaled = _above(places(values), places(domain.low)) / width if width > 0 else np.zeros(len(values))
         # Rounding may leave [0, 1] by a hair; classification has kept everything inside a declared domain.
-        places = np.where(valid, np.clip(scaled, 0.0, 1.0), np.nan)
-        table.add_line(places, column.weight)
+        table.add_line(np.where(valid, np.clip(scaled, 0.0, 1.0), np.nan), column.weight)
         return domain
 
     def hulls(

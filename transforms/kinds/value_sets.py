@@ -71,7 +71,7 @@ class SetKind:
         """A code a value."""
         codes, domain = set_codes(column, array, known)
         # Two values with one digest count once in the domain and still have two codes.
-        table.add_codes(codes, max(int(domain.extent), int(codes.max(initial=-1)) + 1), column.weight)
+        table.add_codes(codes, max(domain.count, int(codes.max(initial=-1)) + 1), column.weight)
         return domain
 
     def hulls(

@@ -196,7 +196,7 @@ def _newcomers_gcp(due: Due, made: GroupedRows, publication: Publication, roster
         return None
     # All rows of a group carry its box.
     chosen = replace(publication.published.boxes, of_row=made.frozen.of_row[rows])
-    return gcp(field_ncp(chosen, extents(made.groups.encoded.domains)), due.bound)
+    return gcp(field_ncp(chosen, extents(made.groups.encoded.domains, due.bound)), due.bound)
 
 
 def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:

@@ -40,7 +40,7 @@ def release_metrics(
     answer, published = publication.answer, publication.published
     solution, encoded = answer.solution, answer.encoded
     release, structure = publication.release, solution.structure
-    widths = extents(encoded.domains)
+    widths = extents(encoded.domains, bound)
     ncp = field_ncp(published.boxes, widths)
     told = declared_ncp(published.boxes)
     graph = structure.shape == "row_graph"
@@ -91,7 +91,7 @@ def release_metrics(
         "guaranteed_candidates": None if guaranteed is None else guaranteed[0],
         "tied_edges": solution.tied_edges,
         "diversity": published.diversity,
-        "domains": describe(encoded.domains),
+        "domains": describe(encoded.domains, bound),
     }
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from kanonflow.schemas.avro_schema import release_arrow_schema
+from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Protection
+from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.solvers.structures.graph import GeneralizationGraph
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.structures.structure import Groups
+from kanonflow.transforms.columns.encode import describe, encode, extents
 from kanonflow.transforms.kinds.range_values import range_array, range_values
 from kanonflow.transforms.publishing.boxes import (
     Boxes,
     box_columns,
+    declared_ncp,
     field_ncp,
     gcp,
     hull_boxes,
@@ -180,3 +185,33 @@ def test_an_end_beyond_the_type_becomes_its_last_value(kind: pa.DataType) -> Non
     low, high = range_values(range_array(far, np.array([True, True]), kind))[0]
     assert low < -(10**4)
     assert high > 10**4
+
+
+@pytest.mark.parametrize("keys", [{"scale": "log"}, {"scale": "rank", "quantiles": [1, 1, 5, 40]}])
+@pytest.mark.parametrize("domain", [{}, {"domain": [-10, 1000]}], ids=["running", "declared"])
+def test_a_scale_prices_the_boxes_as_the_search_does(keys: dict[str, Any], domain: dict[str, Any]) -> None:
+    """The loss of a hull is the distance of its ends' positions in the solver's table; ends stay people's values, and
+    what is published is rounded as ever. A domain that runs on is the same positions over a longer way."""
+    plain = {"version": 1, "k": 2, "fields": {"capital-gain": {"role": "quasi", "type": "numeric"}}}
+    linear = parse_policy(plain, "test", "test")
+    plain["fields"]["capital-gain"] |= keys | domain  # type: ignore[index]
+    schema = pa.schema([("capital-gain", pa.int64())])
+    one, other = (
+        bind(each, schema, text=False, source="test") for each in (parse_policy(plain, "", "t"), linear)
+    )
+    rows = pa.table({"capital-gain": pa.array([0, 7, -3, 90, 500, 1, 1, 30])})
+    groups = Partition(np.array([0, 0, 1, 1, 2, 2, 3, 3], dtype=np.int32)).groups
+    encoded = encode(rows, one, None, {})
+    hulls = hull_boxes(rows, one, groups)
+    places = encoded.table.numeric[:, 0]
+    wanted = np.mean([abs(places[first] - places[first + 1]) for first in range(0, 8, 2)])
+    widths = extents(encoded.domains, one)
+    assert field_ncp(hulls, widths)["capital-gain"] == pytest.approx(wanted)
+    assert (declared_ncp(hulls) == field_ncp(hulls, widths)) == bool(domain)
+    assert describe(encoded.domains, one)["capital-gain"].endswith(f", by {keys['scale']}")
+    assert box_columns(hulls) == box_columns(hull_boxes(rows, other, groups))
+    if not domain:
+        later = encode(rows.slice(0, 2), one, None, encoded.domains)
+        np.testing.assert_array_equal(later.table.numeric[:, 0], places[:2])
+        further = encode(pa.table({"capital-gain": [0, 7, 10**6]}), one, None, encoded.domains).table.numeric
+        assert 0 < further[1, 0] - further[0, 0] < places[1] - places[0]

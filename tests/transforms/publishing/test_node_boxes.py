@@ -164,5 +164,5 @@ def test_the_loss_of_the_search_is_the_loss_of_the_labels(values: list[str | Non
     encoded = encode(rows, _bound(), None, {})
     solution = solve(Task(encoded.table, 2, budget=Budget(20.0), seed=seed))
     hulls = hull_boxes(rows, _bound(), solution.structure.groups)
-    assert gcp(field_ncp(hulls, extents(encoded.domains)), _bound()) == pytest.approx(solution.loss)
+    assert gcp(field_ncp(hulls, extents(encoded.domains, _bound())), _bound()) == pytest.approx(solution.loss)
     assert solution.lower_bound <= solution.loss + 1e-12

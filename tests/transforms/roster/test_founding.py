@@ -63,7 +63,7 @@ def test_everybody_enters_in_a_cohort_that_is_large_enough(people: int, size: in
     assert np.all(np.diff(first) > 0)
     assert segment.after.cohorts == 12 + members.size
     assert founded.domains.keys() == {column.name for column in bound.quasis}
-    assert all(extent > 0 for extent in extents(founded.domains).values()) or people < 10
+    assert all(extent > 0 for extent in extents(founded.domains, bound).values()) or people < 10
     again = found(pool, head, bound, {}, seed=4, threads=2)
     assert again.segment.to_bytes() == segment.to_bytes(), "threads have no say"
 
