@@ -65,9 +65,9 @@ def bands_of(name: str, column: Column, together: int = 1) -> Bands:
     it is asked for, 1 to ``MOST_FIELDS``. O(n log n).
     """
     if not isinstance(column, RangeColumn):
-        parts = [Part(frozenset([value]), value=value) for value in column.each()]
-        rows = counts_by([column], [Bands(name, tuple(parts), None)])
-        return Bands(name, tuple(parts[place] for place in judged(rows, rows.sum())), None)
+        values = tuple(Part(frozenset([value]), value=value) for value in column.each())
+        rows = counts_by([column], [Bands(name, values, None)])
+        return Bands(name, tuple(values[place] for place in judged(rows, rows.sum())), None)
     valued = column.valued
     ends = np.concatenate([column.low[valued], column.high[valued]])
     parts: list[Part] = []

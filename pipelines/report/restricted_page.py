@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kanonflow.pipelines.pages.pages import Block, Items, Page, Paragraph, Section
+from kanonflow.pipelines.report.count_errors import count_errors
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
 from kanonflow.pipelines.report.risk_figures import risk_figures
 from kanonflow.pipelines.report.run_facts import RunFacts
@@ -30,7 +31,7 @@ def restricted_page(facts: RunFacts) -> Page:
         Section("people", "People a window against loss", tuple(people_against_loss(feed))),
         *_shards(facts),
         Section("risk", "Risk", tuple(_risk(facts, feed))),
-        Section("utility", "Utility", tuple(utility_figures(facts.errors))),
+        Section("utility", "Utility", (*count_errors(facts.count_errors), *utility_figures(facts.errors))),
         Section("payload", "Payload risks", tuple(_payload(facts))),
         Section("settings", "Settings, versions, times", tuple(_settings(facts))),
     )
