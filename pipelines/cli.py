@@ -523,7 +523,11 @@ def _explain(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
         templates()
     found = explain_input(
-        arguments.policy, arguments.input, **_files_as_told(arguments), quick=arguments.quick
+        arguments.policy,
+        arguments.input,
+        **_files_as_told(arguments),
+        quick=arguments.quick,
+        wanted=arguments.wanted,
     )
     tell(json.dumps(found.to_json(), indent=1) if arguments.json else found.render())
     if arguments.html is not None:

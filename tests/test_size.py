@@ -218,6 +218,7 @@ LINES = {
         (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
         (50_000, "reports begin with four numbers and pictures"),
         (50_150, "where people crowd in a domain is noticed, with the scale that mends it"),
+        (51_040, "explain tries what counts by some fields need; a report says what they will be off by"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -367,6 +368,7 @@ CODE = [
     (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
     (70_090, "reports begin with four numbers and pictures"),
     (70_460, "widths count where the people are"),
+    (71_150, "explain tries what counts by some fields need; a report says what they will be off by"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

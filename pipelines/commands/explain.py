@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kanonflow.pipelines.dry_run.feed import read_feed
 from kanonflow.pipelines.explain.explanation import Explanation, explain
+from kanonflow.pipelines.explain.wanted_names import wanted_names
 from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.fit.people_file import read_people
 from kanonflow.pipelines.terminal.terminal import tell
@@ -24,15 +25,17 @@ def explain_input(
     input_format: str | None = None,
     *,
     quick: bool = False,
+    wanted: str | None = None,
 ) -> Explanation:
     """The explanation of files under the policy at ``path``; of as many rows as ``read_feed`` takes.
 
-    quick: solve nothing.
+    quick: solve nothing. wanted: a list of fields that users count by, between commas; None: of none it is said.
 
     Rows that do not fit the policy are left out: whether they fit is what ``policy check`` says.
     Raises PolicyError, InputError.
     """
     files, _, bound, csv = bind_input(read_policy(path), patterns, delimiter, input_format)
+    needed = () if wanted is None else wanted_names(wanted, bound)
     rows = read_feed(files, bound, csv).rows
     if not rows.num_rows:
         raise InputError(f"{', '.join(patterns)}: no row fits the policy; policy check says why")
@@ -40,7 +43,14 @@ def explain_input(
         _compile_first(bound)
     people = read_people(bound, path)
     expected = None if people is None else people.rows
-    return explain(rows, bound, quick=quick, expected=expected, tell=lambda line: tell(line, sys.stderr))
+    return explain(
+        rows,
+        bound,
+        quick=quick,
+        needed=needed,
+        expected=expected,
+        tell=lambda line: tell(line, sys.stderr),
+    )
 
 
 def _compile_first(bound: BoundPolicy) -> None:

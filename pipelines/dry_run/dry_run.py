@@ -134,16 +134,19 @@ class DryRun:
         return 1.0 - sum(each.weight * each.put_off for each in self.windows) / new if new else 1.0
 
 
-def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 1) -> DryRun:
+def dry_run(
+    feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 1, secret: Secret = NOT_SECRET
+) -> DryRun:
     """Play a stretch of a feed under a policy. Deterministic, but for deadlines.
 
-    bound: its windows, partitions and individual are the feed's, its fields are among the feed's.
+    bound: its windows, partitions and individual are the feed's, its fields are among the feed's. secret: another one
+    searches otherwise, and another one's cohorts are not for ``cohorts_of``.
     Time: that of releasing the rows that are played.
     """
     continued = None
     if feed.expected is not None and bound.policy.people is not None:
-        continued = ExpectedCohorts(feed.expected, bound, NOT_SECRET, 0)
-    step = PartitionStep(bound, NOT_SECRET, threads, continued=continued, compressed=False)
+        continued = ExpectedCohorts(feed.expected, bound, secret, 0)
+    step = PartitionStep(bound, secret, threads, continued=continued, compressed=False)
     places = np.flatnonzero(stretch.played)
     places = places[np.argsort(feed.partition[places], kind="stable")]
     rows = _as_bound(feed.rows.take(pa.array(places)), bound)
@@ -153,7 +156,7 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
     for begin, end in pairwise([*begins.tolist(), places.size]):
         number = int(feed.partition[places[begin]])
         own, weight = stretch.of(number)
-        partition = _partition(step, rows.slice(begin, end - begin), bound)
+        partition = _partition(step, rows.slice(begin, end - begin), bound, secret)
         before = (feed.partition == number) & (feed.window < int(feed.window[places[begin:end]].min()))
         partition.warm_state = step.protection.left_by(feed.rows.filter(pa.array(before)), bound)
         roster, entered = None, []
@@ -170,10 +173,10 @@ def dry_run(feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 
     return DryRun(bound, tuple(windows), tuple(played))
 
 
-def _partition(step: PartitionStep, rows: pa.Table, bound: BoundPolicy) -> PartitionInMemory:
+def _partition(step: PartitionStep, rows: pa.Table, bound: BoundPolicy, secret: Secret) -> PartitionInMemory:
     """A partition at which its rows have arrived."""
     parts = split(rows, bound)
-    partition = PartitionInMemory(step, partition_key(NOT_SECRET, parts[0][0]))
+    partition = PartitionInMemory(step, partition_key(secret, parts[0][0]))
     for _, window, part in parts:
         partition.arrive(window, pa.Table.from_batches([part]))
     return partition

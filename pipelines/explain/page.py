@@ -4,12 +4,14 @@ value."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kanonflow.pipelines.dry_run.measures import FieldWidth, in_words
 from kanonflow.pipelines.explain.explanation import Explanation
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics
 from kanonflow.pipelines.explain.solved import MOST_PEOPLE, Solved, Tried
 from kanonflow.pipelines.explain.variants import Group
+from kanonflow.pipelines.explain.wanted_page import wanted_section
 from kanonflow.pipelines.pages.charts import bars, line_chart
 from kanonflow.pipelines.pages.page_text import text_of
 from kanonflow.pipelines.pages.pages import Block, Figure, Items, Page, Paragraph, Section, render_page
@@ -50,6 +52,8 @@ def _feed(found: Explanation) -> str:
 def _sections(found: Explanation, *, drawn: bool) -> list[Section]:
     """drawn: with drawings, which take longer to make than all the rest."""
     sections = [Section("todo", "What to do", tuple(_to_do(found, table=drawn)))]
+    if found.wanted is not None:
+        sections.append(wanted_section(found.wanted, drawn=drawn))
     if found.solved is not None:
         sections += _of_solved(found.solved, drawn=drawn)
     sections.append(Section("feed", "What the feed is like", tuple(_of_feed(found.plain, drawn=drawn))))
@@ -74,19 +78,20 @@ def _change(change: object) -> str:
     if not isinstance(change, dict):
         return str(change)
     parts = [
-        _of_fields(value) if key == "fields" else f"{key}: {value}"
+        f"fields: {_of_fields(value)}" if key == "fields" else f"{key}: {value}"
         for key, value in change.items()
         if value is not None
     ]
     return "; ".join(parts)
 
 
-def _of_fields(change: Mapping[str, Mapping[str, str]]) -> str:
-    named: dict[str, list[str]] = {}
-    for name, keys in change.items():
-        key = "scale" if "scale" in keys else "role"
-        named.setdefault(f"{{{key}: {keys[key]}}}", []).append(name)
-    return "fields: " + ", ".join(f"{', '.join(names)} to {to}" for to, names in named.items())
+def _of_fields(fields: Mapping[str, Mapping[str, Any]]) -> str:
+    """Fields under the keys that they have in common; the numbers of a scale are left to the policy's lines."""
+    names: dict[str, list[str]] = {}
+    for name, keys in fields.items():
+        written = ", ".join(f"{key}: {value}" for key, value in keys.items() if key != "quantiles")
+        names.setdefault(written, []).append(name)
+    return "; ".join(f"{', '.join(own)} to {{{keys}}}" for keys, own in names.items())
 
 
 def _of_solved(solved: Solved, *, drawn: bool) -> Iterator[Section]:

@@ -11,7 +11,7 @@ Everything is a count or a share; no value of a record is told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +77,15 @@ class PlainStatistics:
     tells: tuple[Dependency, ...]
     rises: tuple[Share, ...]
     crowded: tuple[Crowded, ...] = ()
+
+    def without(self, names: Sequence[str]) -> PlainStatistics:
+        """The same, where nothing is said against some quasi-identifiers themselves."""
+        return replace(
+            self,
+            alone=tuple(each for each in self.alone if len(each.fields) > 1 or each.fields[0] not in names),
+            nulls=tuple(each for each in self.nulls if each.field not in names),
+            follows=tuple(each for each in self.follows if each.dependent not in names),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""

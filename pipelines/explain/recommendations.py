@@ -19,6 +19,7 @@ from kanonflow.schemas.field_declaration import field_mapping
 
 if TYPE_CHECKING:
     from kanonflow.pipelines.explain.solved import Solved, Tried
+    from kanonflow.pipelines.explain.wanted_fields import Wanted
 
 MOST = 5
 FEW_SMALL = 0.01
@@ -54,15 +55,29 @@ class Recommendation:
 
 
 def recommendations(
-    plain: PlainStatistics, solved: Solved | None, bound: BoundPolicy
+    plain: PlainStatistics,
+    solved: Solved | None,
+    bound: BoundPolicy,
+    needed: Sequence[str] = (),
+    wanted: Wanted | None = None,
 ) -> tuple[Recommendation, ...]:
-    """What to do, the most pressing first. solved: None: nothing was; then sentences are about counts alone."""
+    """What to do, the most pressing first. solved: None: nothing was; then sentences are about counts alone. needed:
+    quasi-identifiers of which no sentence says to leave them out, or to publish them coarser. wanted: what was tried
+    for them."""
+    plain = plain.without(needed)
     risks = [*_of_payload(plain, bound), *_crowded(plain, bound)]
+    if wanted is not None:
+        risks += _for_counts(wanted)
     if solved is None:
-        others = [*_redundant(plain, None), *_small_windows(plain), *_lonely(plain, bound), *_missing(plain)]
+        others = [
+            *_redundant(plain, None, needed),
+            *_small_windows(plain),
+            *_lonely(plain, bound),
+            *_missing(plain),
+        ]
         return tuple([*risks, *others][:MOST])
     gains = [
-        *_redundant(plain, solved),
+        *_redundant(plain, solved, needed),
         *_longer_window(plain, solved, bound),
         *_fields(plain, solved, bound),
         *_longer_delay(solved),
@@ -151,7 +166,34 @@ def _moves(each: Share) -> str:
     return f"{each.field} {'rises' if each.share > 0 else 'falls'}"
 
 
-def _redundant(plain: PlainStatistics, solved: Solved | None) -> Iterator[Recommendation]:
+def _for_counts(wanted: Wanted) -> Iterator[Recommendation]:
+    """The best of what was tried for some fields."""
+    best = wanted.best
+    if best is None:
+        return
+    counts = [
+        f"by {each.name} {after.median:.1%} instead of {before.median:.1%}"
+        for each, before, after in zip(wanted.asked, wanted.own.errors, best.errors, strict=True)
+    ]
+    without, weighed = best.without, best.weighed
+    ways = [f"leave {_and(without)} out of the release altogether (role: identifier)"] if without else []
+    ways += [f"give {_and(weighed)} more weight ({', '.join(best.lines[len(without) :])})"] if weighed else []
+    yield Recommendation(
+        f"For counts by {_and(wanted.fields)} {' and '.join(ways)}: the median error of a count is"
+        f" {_and(counts)} then.",
+        "for",
+        best.change,
+        saved(wanted.own.error, best.error),
+        {
+            each.name: [before._asdict(), after._asdict()]
+            for each, before, after in zip(wanted.asked, wanted.own.errors, best.errors, strict=True)
+        },
+    )
+
+
+def _redundant(
+    plain: PlainStatistics, solved: Solved | None, needed: Sequence[str]
+) -> Iterator[Recommendation]:
     """One sentence for all fields that others say already."""
     found = redundant(plain.follows)
     if not found:
@@ -171,7 +213,7 @@ def _redundant(plain: PlainStatistics, solved: Solved | None) -> Iterator[Recomm
     names = [each.dependent for each in found]
     one = len(names) == 1
     ways = f"Leave {_and(names)} out (role: identifier)"
-    if one and found[0] not in mutual:
+    if one and found[0] not in mutual and not set(found[0].by) & set(needed):
         ways += f", or make it a level in a hierarchy of {found[0].by[0]}"
     said: dict[str, Any] = {each.dependent: {"by": list(each.by), "share": each.share} for each in found}
     gain, effect = (

@@ -81,18 +81,19 @@ def solve_variants(
     bound: BoundPolicy,
     follows: Sequence[str],
     *,
+    needed: Sequence[str] = (),
     expected: pa.Table | None = None,
     workers: int | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Solved:
     """Try every variant of a policy on stretches of the feed. Deterministic.
 
-    rows: canonical rows of the whole feed. follows: of ``variants``. expected: as of ``Feed``. workers: threads; None:
-    one a core. tell: where it is said how long it takes, before it begins.
+    rows: canonical rows of the whole feed. follows, needed: of ``variants``. expected: as of ``Feed``. workers:
+    threads; None: one a core. tell: where it is said how long it takes, before it begins.
     """
     feed = feed_of(rows, bound, expected).first_people(bound, MOST_PEOPLE)
     lengths = [] if bound.policy.window_ms is None else lengths_within(feed.rows, bound)
-    asked, refused = variants(bound, lengths, follows)
+    asked, refused = variants(bound, lengths, follows, needed)
     # Equal changes are equal policies: the policy itself stands in several groups.
     different = {repr(sorted(each.change.items())): each.bound for each in asked}
     if tell is not None:
@@ -105,7 +106,7 @@ def solve_variants(
     # Its own comes first: the others are like it.
     different = {repr([]): different[repr([])], **different}
     played = side_by_side(
-        feed, list(different.values()), _budget, queries=_QUERIES, workers=workers, begins=begins
+        feed, list(different.values()), budget_of, queries=_QUERIES, workers=workers, begins=begins
     )
     by_change = dict(zip(different, played, strict=True))
     tried = tuple(Tried(each, by_change[repr(sorted(each.change.items()))].measures) for each in asked)
@@ -122,7 +123,8 @@ def solve_variants(
     )
 
 
-def _budget(policy: Policy) -> Budget:
+def budget_of(policy: Policy) -> Budget:
+    """What may be played of a feed under a policy."""
     return OF_COHORTS if policy.promise.epochs else OF_OTHERS
 
 

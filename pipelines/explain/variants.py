@@ -16,7 +16,7 @@ from kanonflow.schemas.durations import format_duration, parse_duration
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.key_kinds import read_keys
 from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_fields import Role
+from kanonflow.schemas.policy_fields import Field, Role
 from kanonflow.schemas.policy_keys import HEAD
 from kanonflow.schemas.promises.promise import OF_LASTING
 from kanonflow.schemas.promises.promises import PROMISES, promise_of
@@ -66,16 +66,16 @@ class Refused:
 
 
 def variants(
-    bound: BoundPolicy, windows: Sequence[int], follows: Sequence[str]
+    bound: BoundPolicy, windows: Sequence[int], follows: Sequence[str], needed: Sequence[str] = ()
 ) -> tuple[tuple[Variant, ...], tuple[Refused, ...]]:
     """All variants of a policy, and those that are none.
 
     windows: lengths in ms beside the policy's own. follows: quasi-identifiers that say nothing that others do not; they
-    are left out one by one as any field is, and all of them together.
+    are left out one by one as any field is, and all of them together. needed: those that are never left out.
     """
     found: list[Variant] = []
     refused: list[Refused] = []
-    for group, name, change, promise in _asked(bound.policy, windows, follows):
+    for group, name, change, promise in _asked(bound.policy, windows, follows, needed):
         try:
             found.append(Variant(group, name, change, changed(bound, change), promise))
         except PolicyError as error:
@@ -84,7 +84,7 @@ def variants(
 
 
 def _asked(
-    policy: Policy, windows: Sequence[int], follows: Sequence[str]
+    policy: Policy, windows: Sequence[int], follows: Sequence[str], needed: Sequence[str]
 ) -> Iterator[tuple[Group, str, dict[str, Any], str]]:
     own = policy.window_ms
     for k in sorted({*KS, policy.k}):
@@ -101,9 +101,10 @@ def _asked(
     quasis = [field.name for field in policy.fields if field.role is Role.QUASI]
     if len(quasis) > 1:
         for name in quasis:
-            yield Group.WITHOUT, name, _left_out([name]), ""
+            if name not in needed:
+                yield Group.WITHOUT, name, left_out([name]), ""
         if 1 < len(follows) < len(quasis):
-            yield Group.WITHOUT, " and ".join(follows), _left_out(follows), ""
+            yield Group.WITHOUT, " and ".join(follows), left_out(follows), ""
     if own is not None:
         for delay in sorted({0, policy.max_delay_ms, 2 * own}):
             value: str | int = format_duration(delay) if delay else 0
@@ -117,7 +118,8 @@ def _asked(
             yield Group.PROTECTION, each.name, dict(each.change), each.told
 
 
-def _left_out(names: Sequence[str]) -> dict[str, Any]:
+def left_out(names: Sequence[str]) -> dict[str, Any]:
+    """The change that leaves fields out of a release."""
     return {"fields": {name: {"role": "identifier"} for name in names}}
 
 
@@ -135,18 +137,28 @@ def changed(bound: BoundPolicy, change: Mapping[str, Any]) -> BoundPolicy:
         parts |= {key: change.get(key) for key in ("protect", "cohort")}
         other = promise_of(change.get("protect") or "individual", change.get("cohort"))
         parts |= {key: None for key in OF_LASTING if key not in other.members}
-    left_out = change.get("fields", {})
-    parts["fields"] = tuple(
-        dataclasses.replace(field, role=Role.IDENTIFIER, quasi=None) if field.name in left_out else field
-        for field in policy.fields
-    )
+    keys = change.get("fields", {})
+    parts["fields"] = tuple(_field(field, keys.get(field.name, {})) for field in policy.fields)
     made = dataclasses.replace(policy, **parts)
     if not made.promise.epochs and made.solver.evaluations_per_row is None:
         solver = dataclasses.replace(made.solver, evaluations_per_row=EVALUATIONS_PER_ROW)
         made = dataclasses.replace(made, solver=solver)
     check_solver(made)
-    columns = tuple(column for column in bound.columns if column.name not in left_out)
+    columns = tuple(
+        dataclasses.replace(column, field=_field(column.field, keys.get(column.name, {})))
+        for column in bound.columns
+        if "role" not in keys.get(column.name, {})
+    )
     return dataclasses.replace(bound, policy=made, columns=columns)
+
+
+def _field(field: Field, keys: Mapping[str, Any]) -> Field:
+    """A field that is left out (``role: identifier``, in the place of all its keys), or has another ``weight``."""
+    if "role" in keys:
+        return dataclasses.replace(field, role=Role.IDENTIFIER, quasi=None)
+    if "weight" in keys and field.quasi is not None:
+        return dataclasses.replace(field, quasi=dataclasses.replace(field.quasi, weight=keys["weight"]))
+    return field
 
 
 def _lengths(policy: Policy, change: Mapping[str, Any]) -> dict[str, Any]:

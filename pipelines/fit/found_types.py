@@ -60,9 +60,9 @@ def found_types(rows: pa.Table, csv: CsvForm, *, signs: bool = True) -> tuple[di
         _SIGNS if signs else _SIGNS[:1], key=lambda signs: _numbers(cells, signs)
     )  # the first of several
     form = replace(csv, decimal=decimal, thousands=thousands)
-    found = {name: replace(_found(name, column, form), cells=column) for name, column in cells.items()}
-    words = _null_words(cells, found)
-    return found, replace(form, nulls=words)
+    types = {name: replace(_found(name, column, form), cells=column) for name, column in cells.items()}
+    words = _null_words(cells, types)
+    return types, replace(form, nulls=words)
 
 
 def _bare(column: pa.ChunkedArray) -> pa.Array:

@@ -617,6 +617,13 @@ OPTIONS = (
     ),
     Option("--quick", "explain", "count only, and solve nothing", _SWITCH),
     Option(
+        "--for",
+        "explain",
+        "quasi-identifiers that users count by, between commas: no sentence says to leave them out, and it is tried"
+        " what to leave out and what to weigh for them",
+        {"dest": "wanted", "metavar": "FIELDS"},
+    ),
+    Option(
         "--html",
         "explain",
         "write a page with drawings and all figures, too (pip install 'kanonflow[report]')",

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kanonflow.pipelines.analysis.release_formats import damaged, reader_of
 from kanonflow.pipelines.analysis.released_fields import ReleaseForm, release_form
-from kanonflow.pipelines.analysis.released_files import release_paths, release_schema
+from kanonflow.pipelines.analysis.released_files import release_paths, release_schema, rows_of_release
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 
 SAMPLE = 5_000
@@ -58,18 +58,10 @@ def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:
     """Some of the files, evenly over all of them: as many as have ``sample`` rows if they are like the first."""
     if not paths:
         return
-    first = _rows(paths[0])
+    first = rows_of_release(paths[0])
     wanted = min(len(paths), max(1, math.ceil(sample / max(first, 1))))
     for number in range(wanted):
         yield paths[number * len(paths) // wanted]
-
-
-def _rows(path: Path) -> int:
-    try:
-        with path.open("rb") as stream:
-            return reader_of(path).count(stream)
-    except Exception as error:  # whatever the decoder trips over, the head is not one
-        raise damaged(path, error, head=True) from None
 
 
 def _sampled(path: Path, most: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:

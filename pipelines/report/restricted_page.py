@@ -9,6 +9,7 @@ from kanonflow.pipelines.pages.pages import Block, Items, KeyNumber, Page, Parag
 from kanonflow.pipelines.pictures.field_shapes import field_shapes
 from kanonflow.pipelines.pictures.one_group import one_group
 from kanonflow.pipelines.pictures.place_boxes import place_boxes
+from kanonflow.pipelines.report.count_errors import count_errors
 from kanonflow.pipelines.report.feed_figures import feed_figures, people_against_loss
 from kanonflow.pipelines.report.key_numbers import key_numbers
 from kanonflow.pipelines.report.published_fields import published_fields
@@ -37,7 +38,7 @@ def restricted_page(facts: RunFacts) -> Page:
         Section("people", "People a window against loss", tuple(people_against_loss(feed))),
         *_shards(facts),
         Section("risk", "Risk", tuple(_risk(facts, feed))),
-        Section("utility", "Utility", tuple(utility_figures(facts.errors))),
+        Section("utility", "Utility", (*count_errors(facts.count_errors), *utility_figures(facts.errors))),
         Section("payload", "Payload risks", tuple(_payload(facts))),
         Section("settings", "Settings, versions, times", tuple(_settings(facts))),
     )

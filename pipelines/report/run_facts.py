@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kanonflow.pipelines.analysis.expected_errors import ExpectedErrors, expected_errors_of
 from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.chains.people_of_shard import people_by_shard
 from kanonflow.pipelines.chains.renewal_file import told_renewal
@@ -42,7 +43,8 @@ class RunFacts:
     released_again: whether another release of these rows is known. divided: people of cohorts that last with rows in
     more than one partition. verdict, stands: of the last audit, of all files that it judged. report: its report, if of
     the files that are there. errors: of queries; None: not measured. shards: people in the cohorts of each shard, by
-    key; {} without a plan. renewal: what readers of several epochs are left with; None: there is one."""
+    key; {} without a plan. renewal: what readers of several epochs are left with; None: there is one. count_errors: of
+    counts by each field, as a model of the released rows expects them."""
 
     metrics: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
@@ -62,6 +64,7 @@ class RunFacts:
     divided: int = 0
     shards: Mapping[str, int] = field(default_factory=dict)
     renewal: str | None = None
+    count_errors: tuple[ExpectedErrors, ...] = ()
 
     @property
     def released(self) -> tuple[Mapping[str, Any], ...]:
@@ -111,4 +114,5 @@ def run_facts(
         divided=divided_people(str(output)),
         shards=people_by_shard(str(output)) if (restricted / PLAN_FILE).is_file() else {},
         renewal=told_renewal(str(output)),
+        count_errors=expected_errors_of(output),
     )

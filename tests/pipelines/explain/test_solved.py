@@ -107,10 +107,14 @@ def test_the_command_solves(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     pyarrow.csv.write_csv(honest_rows(40, 10), tmp_path / "in.csv")
     (tmp_path / "p.yaml").write_text(text + QUICK)
     command = ["explain", "--policy", str(tmp_path / "p.yaml"), "--input", str(tmp_path / "in.csv")]
-    assert cli.main([*command, *(["--json"] if as_json else [])]) == 0
+    assert cli.main([*command, "--for", "district", *(["--json"] if as_json else [])]) == 0
     out = capsys.readouterr().out
     if as_json:
         told = json.loads(out)
+        assert told["for"]["fields"] == ["district"]
+        assert told["for"]["tried"][0]["name"] == "the policy"
+        without = [each["name"] for each in told["solved"]["tried"] if each["group"] == "without"]
+        assert without == ["job"]
         assert {each["group"] for each in told["solved"]["tried"]} == {
             "k and window",
             "without",
@@ -120,6 +124,7 @@ def test_the_command_solves(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     else:
         assert "the whole input" in out
         assert "Loss of the other fields without one" in out
+        assert "If you group by district, expect an error of" in out
     assert "d1 " not in out
 
 

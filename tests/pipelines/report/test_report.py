@@ -9,10 +9,14 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kanonflow.pipelines.analysis.band_counts import bands_of
+from kanonflow.pipelines.analysis.released_table import read_release
 from kanonflow.pipelines.pictures.released_sample import released_sample
 from kanonflow.pipelines.report.published_fields import published_fields
 from kanonflow.pipelines.report.report import ReportInput, write_report
@@ -336,6 +340,40 @@ def test_widths_are_those_of_the_rows(release_format: str, tmp_path: Path) -> No
     assert example[2].startswith("one of A, B, C")
     assert "city 1" not in public.text
     assert "city 1" not in " ".join(example)
+
+
+def test_the_error_expected_of_a_count_is_that_of_the_model_row_by_row(tmp_path: Path) -> None:
+    """Of each field, in units that people use; worked out here box by box, band by band."""
+    out = write_run(tmp_path, ninety("window", 3))
+    told = pages(out)[0].tables["count_errors_by_field"]
+    assert told.shown("field") == ["age", "born", "city"]
+    released = read_release(out)
+    rows = released.arrow().to_pylist()
+    boxes: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        boxes.setdefault(repr([row[name] for name in ("window_start", "age", "born", "city")]), []).append(
+            place
+        )
+    normal = [NormalDist().inv_cdf(0.5 + (place + 0.5) / 200) for place in range(100)]
+    for at, name in enumerate(("age", "born", "city")):
+        column = released.column(name)
+        errors = []
+        for part in bands_of(name, column).parts:
+            cover = column.cover(part.query)
+            shares = dict(zip(cover.rows.tolist(), cover.share.tolist(), strict=True))
+            counted = sum(shares.values())
+            if counted < 0.01 * len(rows):
+                continue
+            spread = 0.0
+            for places in boxes.values():
+                share, own = shares.get(places[0], 0.0), len(places)
+                spread += 2 * own**2 * share * (1 - share) / (min(own, released.form.k) + 1)
+            errors += [each * spread**0.5 / counted for each in normal]
+        assert told.column("median error")[at] == pytest.approx(float(np.median(errors)), abs=1e-9)
+        assert told.column("90% error")[at] == pytest.approx(float(np.quantile(errors, 0.9)), abs=1e-9)
+    assert "narrower than" in told.shown("in bands")[0]
+    assert re.search(r"narrower than \d.* (year|day)", told.shown("in bands")[1])
+    assert told.shown("in bands")[2] == "value by value"
 
 
 def test_a_directory_of_the_public_alone_gets_its_certificate(tmp_path: Path) -> None:
