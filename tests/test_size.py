@@ -216,6 +216,7 @@ LINES = {
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
         (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+        (49_950, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -361,6 +362,7 @@ CODE = [
     (68_410, "releases are imputed for models"),
     (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
     (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+    (70_060, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -94,7 +94,7 @@ def export_iceberg(
     laid = lay(directories, flat, by or {}, hierarchies or {}, lists=flat == Flat.COLUMNS)
     counted, already = Counted(last=-(10**9), cut=bool(by)), 0
     with _in_words(lake):
-        table = _Table(lake, lake.open(), laid.told())
+        table = _Table(lake, lake.open(), laid.labels())
         for path, release in laid.each():
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
             if table.has(path, digest):
@@ -114,10 +114,10 @@ def export_iceberg(
 
 
 class _Table:
-    """A table that may not be there yet. told: its properties."""
+    """A table that may not be there yet. labels: its properties."""
 
-    def __init__(self, lake: Lake, catalog: Any, told: Mapping[str, str]) -> None:
-        self._lake, self._catalog, self._told = lake, catalog, told
+    def __init__(self, lake: Lake, catalog: Any, labels: Mapping[str, str]) -> None:
+        self._lake, self._catalog, self._labels = lake, catalog, labels
         self._table: Any = catalog.load_table(lake.table) if catalog.table_exists(lake.table) else None
         self._check()
 
@@ -137,7 +137,7 @@ class _Table:
         if self._table is None:
             self._make(rows.schema)
         self._fits(rows.schema)
-        summary = {**self._told, "kanonflow.release": path.stem}
+        summary = {**self._labels, "kanonflow.release": path.stem}
         if epoch is not None:
             summary["kanonflow.epoch"] = epoch
         for _ in range(TRIES):
@@ -162,7 +162,7 @@ class _Table:
         namespace = self._lake.table.rpartition(".")[0]
         self._catalog.create_namespace_if_not_exists(namespace)
         self._table = self._catalog.create_table_if_not_exists(
-            self._lake.table, schema=columns, properties=dict(self._told)
+            self._lake.table, schema=columns, properties=dict(self._labels)
         )
         self._check()
 
@@ -172,7 +172,7 @@ class _Table:
             return
         there = self._table.properties
         for name in _SAME:
-            ours, theirs = self._told.get(name, "none"), there.get(name, "none")
+            ours, theirs = self._labels.get(name, "none"), there.get(name, "none")
             if _SAME[0] in there and ours != theirs:
                 raise InputError(
                     f"{self._lake.name}: is of another form ({name.rpartition('.')[2]} is {theirs}, not {ours});"

@@ -218,7 +218,7 @@ class Laid:
             **more,
         )
 
-    def told(self) -> dict[str, str]:
+    def labels(self) -> dict[str, str]:
         """What a data set says of itself: k, the policy, and how it was laid flat."""
         form = self.releases.form
         own = {"k": str(form.k), "policy": form.policy, "flat": str(self.flat)}
@@ -294,7 +294,7 @@ class Counted:
 def _write_parquet(laid: Laid, target: Path) -> Counted:
     counted = Counted(last=-(10**9), cut=bool(laid.by))
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    told = {name.encode(): text.encode() for name, text in laid.told().items()}
+    labels = {name.encode(): text.encode() for name, text in laid.labels().items()}
     try:
         held: dict[int | None, list[pa.Table]] = {}
         parts: Counter[int | None] = Counter()
@@ -304,7 +304,7 @@ def _write_parquet(laid: Laid, target: Path) -> Counted:
             folder = work if day is None else work / f"{partition}={_day(day)}"
             folder.mkdir(exist_ok=True)
             table = pa.concat_tables(held.pop(day))
-            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **labels})
             path = folder / f"part-{parts[day]:05d}.parquet"
             pyarrow.parquet.write_table(table, path, compression="zstd")
             parts[day] += 1
