@@ -61,6 +61,9 @@ GCP = [f"apache-beam[gcp]{BEAM}"]
 AWS = [f"apache-beam[aws]{BEAM}", "boto3>=1.36,<2"]
 # Workbooks as input.
 XLSX = ["openpyxl>=3.1,<4"]
+# Tables of Iceberg, with the catalog that is a file (decision 127); and events of OpenLineage.
+ICEBERG = ["pyiceberg[sql-sqlite]>=0.12,<0.13"]
+OPENLINEAGE = ["openlineage-python>=1.54,<2"]
 YAML = [f"apache-beam[yaml]{BEAM}"]
 # The pages of docs/ as a site (decision 065).
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
@@ -221,12 +224,25 @@ setup(
         "aws": AWS,
         "cli": CLI,
         "gcp": GCP,
+        "iceberg": ICEBERG,
         "kafka": KAFKA,
+        "openlineage": OPENLINEAGE,
         "yaml": YAML,
         "docs": DOCS,
         "report": REPORT,
         "xlsx": XLSX,
-        "test": CLI + KAFKA + GCP + AWS + YAML + DOCS + REPORT + XLSX + NOTEBOOK + TEST,
+        "test": CLI
+        + KAFKA
+        + GCP
+        + AWS
+        + YAML
+        + DOCS
+        + REPORT
+        + XLSX
+        + ICEBERG
+        + OPENLINEAGE
+        + NOTEBOOK
+        + TEST,
     },
     entry_points={
         "console_scripts": ["kanonflow = kanonflow.pipelines.cli:main"],

@@ -248,18 +248,10 @@ def _rejected(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
 
 
 def _export(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:
-    from kanonflow.pipelines.analysis.export_release import export_releases
+    from kanonflow.pipelines.analysis.export_to import export_to
 
     directories = [directory.rstrip("/") or "/" for directory in arguments.directories]
-    exported = export_releases(
-        directories,
-        arguments.to,
-        arguments.flat,
-        arguments.output,
-        by=dict(arguments.by),
-        hierarchies=dict(arguments.hierarchies),
-        neutralize=arguments.neutralize_formulas,
-    )
+    exported = export_to(arguments.to, directories, arguments)
     tell(exported.to_json() if arguments.json else exported.render())
     for note in exported.notes():
         tell(f"kanonflow: {note}", sys.stderr)

@@ -219,6 +219,7 @@ LINES = {
         (50_000, "reports begin with four numbers and pictures"),
         (50_150, "where people crowd in a domain is noticed, with the scale that mends it"),
         (51_040, "explain tries what counts by some fields need; a report says what they will be off by"),
+        (51_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -369,6 +370,7 @@ CODE = [
     (70_090, "reports begin with four numbers and pictures"),
     (70_460, "widths count where the people are"),
     (71_150, "explain tries what counts by some fields need; a report says what they will be off by"),
+    (71_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

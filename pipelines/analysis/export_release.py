@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from kanonflow.pipelines.analysis.flat_columns import MISSING, Flat, flat_table
+from kanonflow.pipelines.analysis.flat_columns import MISSING, Flat, flat_table, with_lists
 from kanonflow.pipelines.analysis.release_formats import BATCH_ROWS
 from kanonflow.pipelines.analysis.released_fields import free_name
 from kanonflow.pipelines.analysis.released_files import ReleasedFiles, open_releases
@@ -51,7 +51,8 @@ _NUMBER = r"^[+-]?([0-9]+([.,][0-9]+)*|[.,][0-9]+)?([eE][+-]?[0-9]+)?%?$"
 
 @dataclass
 class Exported:
-    """What was read and written. read: directories. releases: files. days: (first, last) of windows, ISO; None without
+    """What was read and written. read: directories. files: how many were written, or of what ``unit`` is. already:
+    releases that were there before. releases: files. days: (first, last) of windows, ISO; None without
     windows. epochs: of the promise, each once. others: entries beside the releases that were not read. shared: ids that
     stand for two releases.
     formulas: cells of a CSV file that a spreadsheet would run. neutralized: whether ' stands before them. within: rows
@@ -70,6 +71,8 @@ class Exported:
     formulas: int = 0
     neutralized: bool = False
     within: float | None = None
+    unit: str = "file"
+    already: int | None = None
 
     def notes(self) -> Iterator[str]:
         """What somebody who uses the data set must know of it."""
@@ -104,12 +107,14 @@ class Exported:
         """In a few lines, for a terminal."""
         days = "" if self.days is None else f", windows from {self.days[0]} to {self.days[1]}"
         epochs = "".join(f", epoch {epoch}" for epoch in self.epochs) if len(self.epochs) == 1 else ""
+        columns = f", {len(self.columns)} columns" if self.columns else ""
+        already = "" if self.already is None else f"; {self.already:,} releases were there before"
         return "\n".join(
             [
                 f"read     {', '.join(self.read)}: {self.releases:,} releases that were there,"
                 f" {self.rows:,} rows{days}{epochs}",
-                f"written  {self.written}: {self.files:,} {'file' if self.files == 1 else 'files'},"
-                f" {len(self.columns)} columns",
+                f"written  {self.written}: {self.files:,} {self.unit if self.files == 1 else self.unit + 's'}"
+                f"{columns}{already}",
             ]
         )
 
@@ -119,7 +124,7 @@ class Exported:
             {
                 "read": self.read,
                 "written": self.written,
-                "files": self.files,
+                f"{self.unit}s": self.files,
                 "releases": self.releases,
                 "rows": self.rows,
                 "first_day": None if self.days is None else self.days[0],
@@ -131,6 +136,7 @@ class Exported:
                 "formulas": self.formulas,
                 "neutralized": self.neutralized,
                 "within": self.within,
+                "already": self.already,
             },
             indent=1,
         )
@@ -157,14 +163,7 @@ def export_releases(
     """
     if to not in FORMATS:
         raise InputError(f"--to {to}: is none of {', '.join(FORMATS)}")
-    if (flat == SHARES) != bool(by):
-        raise InputError(
-            "--flat shares: needs the parts of fields, such as --by born=10y; and --by is for --flat shares alone"
-        )
-    if hierarchies and not by:
-        raise InputError("--hierarchy: is for the parts of --by, and else says nothing; leave it out")
-    releases = open_releases(directories)
-    laid = _Laid(releases, flat, by or {}, hierarchies or {})
+    laid = lay(directories, flat, by or {}, hierarchies or {})
     target = Path(output) if output is not None else Path(directories[0]) / f"export.{to}"
     if os.path.lexists(target):
         raise InputError(f"--output {target}: is there already, and is not replaced; name another place")
@@ -172,46 +171,86 @@ def export_releases(
         counted = _write_parquet(laid, target) if to == "parquet" else _write_csv(laid, target, neutralize)
     except OSError as error:
         raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
-    days = None if counted.first is None else (_day(counted.first), _day(counted.last))
-    epochs = tuple(sorted({epoch for epoch in releases.epochs if epoch is not None}))
-    return Exported(
-        read=tuple(map(str, directories)),
-        written=str(target),
-        files=counted.files,
-        releases=len(releases.files),
-        rows=counted.rows,
-        days=days,
-        epochs=epochs,
-        others=releases.others,
-        columns=counted.columns,
-        shared=releases.shared,
-        formulas=counted.formulas,
-        neutralized=neutralize and to == "csv",
-        within=counted.within if by else None,
+    return laid.exported(
+        directories, str(target), counted, formulas=counted.formulas, neutralized=neutralize and to == "csv"
     )
 
 
 @dataclass(frozen=True)
-class _Laid:
-    """Releases, and how their rows are laid flat. by, hierarchies: as of ``export_releases``."""
+class Laid:
+    """Releases, and how their rows are laid flat. by, hierarchies: as of ``export_releases``. lists: whether the
+    columns of sets are lists."""
 
     releases: ReleasedFiles
     flat: Flat | str
     by: Mapping[str, str]
     hierarchies: Mapping[str, str]
+    lists: bool = False
 
     def batches(self, most: int) -> Iterator[tuple[pa.Table, np.ndarray | None, int]]:
         """Flat rows, of each the last day of its window (``_last_days``), and how many rows were read for them."""
         form = self.releases.form
         if not self.by:
+            fields = with_lists(form.fields) if self.lists else form.fields
             for batch in self.releases.batches(most):
-                yield flat_table(batch, form.fields, self.flat), _last_days(batch), batch.num_rows
+                yield flat_table(batch, fields, self.flat), _last_days(batch), batch.num_rows
             return
         whole = ReleasedTable(pa.concat_tables(self.releases.batches()), form, self.hierarchies)
         rows = whole.shares({name: parts_of_text(whole, name, text) for name, text in self.by.items()})
         for begin in range(0, rows.num_rows, most):
             batch = rows.slice(begin, most)
             yield batch, _last_days(batch), 0 if begin else len(whole)
+
+    def exported(self, directories: Sequence[str], written: str, counted: Counted, **more: Any) -> Exported:
+        """What is said of it in the end. more: members of ``Exported``."""
+        return Exported(
+            read=tuple(map(str, directories)),
+            written=written,
+            files=counted.files,
+            releases=len(self.releases.files),
+            rows=counted.rows,
+            days=None if counted.first is None else (_day(counted.first), _day(counted.last)),
+            epochs=tuple(sorted({epoch for epoch in self.releases.epochs if epoch is not None})),
+            others=self.releases.others,
+            columns=counted.columns,
+            shared=self.releases.shared,
+            within=counted.within if self.by else None,
+            **more,
+        )
+
+    def labels(self) -> dict[str, str]:
+        """What a data set says of itself: k, the policy, and how it was laid flat."""
+        form = self.releases.form
+        own = {"k": str(form.k), "policy": form.policy, "flat": str(self.flat)}
+        parts = {"by": "; ".join("=".join(each) for each in sorted(self.by.items()))} if self.by else {}
+        return {f"kanonflow.{name}": text for name, text in (own | parts).items()}
+
+    def each(self) -> Iterator[tuple[Path, Laid]]:
+        """The file of each release, and that release alone. Raises InputError: two of them have one id."""
+        if self.releases.shared:
+            raise InputError(
+                f"{self.releases.shared[0]}: is the id of two releases, of runs before ids told runs apart; give their"
+                " directories one by one, and each a place of its own"
+            )
+        for path, epoch in zip(self.releases.files, self.releases.epochs, strict=True):
+            yield path, replace(self, releases=replace(self.releases, files=(path,), epochs=(epoch,)))
+
+
+def lay(
+    directories: Sequence[str],
+    flat: Flat | str,
+    by: Mapping[str, str],
+    hierarchies: Mapping[str, str],
+    lists: bool = False,
+) -> Laid:
+    """The releases of directories, to be laid flat. Raises InputError: see ``export_releases``."""
+    if (flat == SHARES) != bool(by):
+        raise InputError(
+            "--flat shares: needs the parts of fields, such as --by born=10y; and --by is for --flat shares alone"
+        )
+    if hierarchies and not by:
+        raise InputError("--hierarchy: is for the parts of --by, and else says nothing; leave it out")
+    return Laid(open_releases(directories), flat, by, hierarchies, lists)
 
 
 def parts_of_text(release: ReleasedTable, name: str, text: str) -> Any:
@@ -230,7 +269,9 @@ def parts_of_text(release: ReleasedTable, name: str, text: str) -> Any:
 
 
 @dataclass
-class _Counted:
+class Counted:
+    """What was read and laid flat. first, last: days of windows. within: shares added up, of rows that are cut."""
+
     rows: int = 0
     files: int = 0
     first: int | None = None
@@ -250,15 +291,10 @@ class _Counted:
             self.last = max(self.last, int(days.max())) if self.first is not None else 0
 
 
-def _write_parquet(laid: _Laid, target: Path) -> _Counted:
-    form = laid.releases.form
-    counted = _Counted(last=-(10**9), cut=bool(laid.by))
+def _write_parquet(laid: Laid, target: Path) -> Counted:
+    counted = Counted(last=-(10**9), cut=bool(laid.by))
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    told = {
-        b"kanonflow.k": str(form.k).encode(),
-        b"kanonflow.policy": form.policy.encode(),
-        b"kanonflow.flat": str(laid.flat).encode(),
-    }
+    labels = {name.encode(): text.encode() for name, text in laid.labels().items()}
     try:
         held: dict[int | None, list[pa.Table]] = {}
         parts: Counter[int | None] = Counter()
@@ -268,7 +304,7 @@ def _write_parquet(laid: _Laid, target: Path) -> _Counted:
             folder = work if day is None else work / f"{partition}={_day(day)}"
             folder.mkdir(exist_ok=True)
             table = pa.concat_tables(held.pop(day))
-            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **labels})
             path = folder / f"part-{parts[day]:05d}.parquet"
             pyarrow.parquet.write_table(table, path, compression="zstd")
             parts[day] += 1
@@ -292,8 +328,8 @@ def _write_parquet(laid: _Laid, target: Path) -> _Counted:
     return counted
 
 
-def _write_csv(laid: _Laid, target: Path, neutralize: bool) -> _Counted:
-    counted = _Counted(last=-(10**9), files=1, cut=bool(laid.by))
+def _write_csv(laid: Laid, target: Path, neutralize: bool) -> Counted:
+    counted = Counted(last=-(10**9), files=1, cut=bool(laid.by))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

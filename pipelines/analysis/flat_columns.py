@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
@@ -61,6 +62,11 @@ def flat_table(table: pa.Table, fields: Sequence[ReleasedField], form: Flat | st
                 )
             columns.append(values)
     return pa.table(columns, names=list(names))
+
+
+def with_lists(fields: Sequence[ReleasedField]) -> tuple[ReleasedField, ...]:
+    """Fields of which ``flat_table`` leaves sets as lists."""
+    return tuple(replace(field, kind=_AS_LISTS.get(field.kind, field.kind)) for field in fields)
 
 
 def split_set(text: str) -> list[str | None]:
@@ -115,6 +121,7 @@ def _flat_range(array: pa.Array, field: ReleasedField, form: Flat) -> Iterator[t
 
 
 _LAID = {Kind.SET: _flat_set, Kind.RANGE: _flat_range}
+_AS_LISTS = {Kind.SET: Kind.EXACT}
 
 
 def _middle(array: pa.Array, kind: pa.DataType) -> pa.Array:

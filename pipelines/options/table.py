@@ -107,9 +107,11 @@ COMMANDS = {
         " (docs/assess.md).",
     ),
     "export": Command(
-        "write releases as one Parquet data set or CSV file",
+        "write releases as one Parquet data set or CSV file, or to an Iceberg table; tell OpenLineage of them",
         "Writes the releases that are in DIR now with one value a cell, for polars, DuckDB, pandas, Spark and others"
-        " (docs/using-releases.md). Reads nothing but DIR/release, and replaces nothing.",
+        " (docs/using-releases.md). Reads nothing but DIR/release, and replaces nothing. Tables of Iceberg and events"
+        " of OpenLineage have each release once, however often the command runs; they need their extras: pip install"
+        " 'kanonflow[iceberg]', 'kanonflow[openlineage]'.",
     ),
     "impute": Command(
         "write tables of single values that a release may have come from, for models",
@@ -542,8 +544,9 @@ OPTIONS = (
     Option(
         "--to",
         "export",
-        "parquet: a folder, with a folder for each day; csv: one file",
-        {"choices": ("parquet", "csv")} | _NEEDED,
+        "parquet: a folder, with a folder for each day; csv: one file; iceberg: a table, a snapshot for each release"
+        " that it does not have yet; openlineage: an event for each release that was not told of yet",
+        {"choices": ("parquet", "csv", "iceberg", "openlineage")} | _NEEDED,
     ),
     Option(
         "--to",
@@ -597,7 +600,35 @@ OPTIONS = (
         _SWITCH,
     ),
     Option(
-        "--output", "export", "default: export.parquet or export.csv in the first DIR", {"metavar": "PATH"}
+        "--output",
+        "export",
+        "default: export.parquet, export.csv, export.iceberg (SQLite and files, without --catalog) or"
+        " export.openlineage (what was told) in the first DIR",
+        {"metavar": "PATH"},
+    ),
+    Option(
+        "--catalog",
+        "export",
+        "with --to iceberg, a catalog of pyiceberg's own configuration (~/.pyiceberg.yaml, PYICEBERG_CATALOG__...)",
+        {"metavar": "NAME"},
+    ),
+    Option(
+        "--table",
+        "export",
+        "with --to iceberg, which table, made if need be (default: kanonflow.releases)",
+        {"metavar": "NAMESPACE.NAME"},
+    ),
+    Option(
+        "--reads",
+        "export",
+        "with --to openlineage, the data set that the input is (default: POLICY.feed)",
+        {"metavar": "NAMESPACE=NAME", "dest": "reads", "type": named} | _MANY,
+    ),
+    Option(
+        "--writes",
+        "export",
+        "with --to openlineage, the data set that the releases are (default: POLICY.releases)",
+        {"metavar": "NAMESPACE=NAME", "dest": "writes", "type": named} | _MANY,
     ),
     Option("--output", "impute", "default: imputed in the first DIR", _DIR),
     Option(
