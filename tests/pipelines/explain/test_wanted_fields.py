@@ -49,8 +49,8 @@ def wanted() -> Wanted:
     return wanted_fields(*canonical(born_rows(), BORN), ["home town-2", "district"])
 
 
-def test_a_named_field_is_never_advised_away(wanted: Wanted) -> None:
-    """Neither by a sentence nor by a try; without its name it would be."""
+def test_a_named_field_is_never_advised_away() -> None:
+    """By no sentence; without its name it would be."""
     rows, bound = canonical(planted_rows(), POLICY)
 
     def left_out(found: Explanation) -> set[str]:
@@ -60,10 +60,16 @@ def test_a_named_field_is_never_advised_away(wanted: Wanted) -> None:
     found = explain(rows, bound, quick=True, needed=["region", "tariff"])
     assert not {"region", "tariff"} & left_out(found)
     assert not any("region follows" in sentence or "Leave region" in sentence for sentence in found.sentences)
+
+
+@pytest.mark.thorough
+def test_no_try_leaves_a_named_field_out(wanted: Wanted) -> None:
+    """Nor any but those that are left."""
     assert all(not {"home town-2", "district"} & set(each.without) for each in wanted.tries)
     assert {each.without for each in wanted.tries} == {(), ("job",)}
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::kanonflow.pipelines.estimates.estimate.WideBoundsWarning")
 def test_the_error_told_is_what_a_slow_twin_counts(wanted: Wanted) -> None:
     """Releases of the policy by each secret, asked with ``estimate``, against rows that are counted one by one."""
