@@ -23,16 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.estimates.hull_draws import (
-    Draw,
-    Hull,
-    HullDraws,
-    RangeHull,
-    chosen,
-    label_hull,
-    numbered,
-    set_hull,
-)
 from kanonflow.pipelines.analysis.outcome_model import Features, Likelihood, Outcome, outcome_of
 from kanonflow.pipelines.analysis.released_fields import WINDOW, Kind, ReleasedField
 from kanonflow.pipelines.estimates.coverage import (
@@ -46,6 +36,16 @@ from kanonflow.pipelines.estimates.coverage import (
 )
 from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes, distinct_boxes
 from kanonflow.pipelines.estimates.drawn_rows import ordered_codes
+from kanonflow.pipelines.estimates.hull_draws import (
+    Draw,
+    Hull,
+    HullDraws,
+    RangeHull,
+    chosen,
+    label_hull,
+    numbered,
+    set_hull,
+)
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.published_member import PUBLISHED
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kanonflow.pipelines.estimates.coverage import (
-    Bools,
     Float64s,
     Int64s,
     Interval,

@@ -94,7 +94,9 @@ class RangeHull:
         """Role 0 has the low end, 1 the high one, the last no value where somebody has none."""
         column = self.column.of(roles.box)
         low, high = column.low, column.high
-        values = np.where(roles.role == 0, low, np.where(roles.role == 1, high, even_between(low, high, random, self.tilt)))
+        values = np.where(
+            roles.role == 0, low, np.where(roles.role == 1, high, even_between(low, high, random, self.tilt))
+        )
         none = ~column.valued | (column.nulls & (roles.role == roles.size - 1))
         return Drawn(values, none)
 
@@ -293,7 +295,9 @@ class HullDraws:
         roles = Roles(box, np.arange(box.size) - (np.cumsum(each) - each)[hull_of], sizes[box])
         # Which of the people has which role differs from field to field.
         people = {
-            name: (hull.unsure(unsure, random) if unsure else hull).drawn(roles, random).of(_mixed(hull_of, random))
+            name: (hull.unsure(unsure, random) if unsure else hull)
+            .drawn(roles, random)
+            .of(_mixed(hull_of, random))
             for name, hull in self.hulls.items()
             if only is None or name in only
         }

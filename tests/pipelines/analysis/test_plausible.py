@@ -50,7 +50,7 @@ def test_intervals_lie_within_the_bounds_and_go_by_the_seed_and_not_by_the_order
         found, again, swapped, other, none = (
             of.estimate(**asked, draws=draws, seed=seed).rows()
             for of, draws, seed in (
-                (table, 20, 1), (table, 20, 1), (mixed, 20, 1), (table, 20, 2), (table, 0, 1),
+                (table, 8, 1), (table, 8, 1), (mixed, 8, 1), (table, 8, 2), (table, 0, 1),
             )
         )  # fmt: skip
         assert found == again
@@ -120,34 +120,34 @@ def test_rows_are_dealt_as_a_slow_twin_does() -> None:
     rows = DrawnRows.of(release._people, {("x", True): PersonUnits("x")})
     below = units_match([interval(0.0, 0.4, whole=False)])
     fast, slow = [], []
-    for seed in range(600):
+    for seed in range(400):
         entries, fields = rows.drawn(np.random.default_rng(seed))
         assert entries.rows.sum() == 24
         fast.append(int(entries.rows[below(fields["x", True]) >= 0].sum()))
         people = np.array([0.0, 1.0, *random.random(2)])
         dealt = random.choice(4, 24, p=random.dirichlet(np.ones(4)))
         slow.append(int((people[dealt] < 0.4).sum()))
-    assert np.mean(fast) == pytest.approx(np.mean(slow), abs=1.2)
-    assert np.std(fast) == pytest.approx(np.std(slow), rel=0.12)
+    assert np.mean(fast) == pytest.approx(np.mean(slow), abs=1.5)
+    assert np.std(fast) == pytest.approx(np.std(slow), rel=0.15)
 
 
 @pytest.mark.parametrize("single_rows", [True, False])
 def test_intervals_hold_about_as_often_as_they_say(single_rows: bool) -> None:
-    """Of 120 counts of a made feed whose truth is known; narrower than half of the bounds, and not as narrow as nothing."""
+    """Of 80 counts of a made feed whose truth is known; narrower than half of the bounds, and not as narrow as nothing."""
     random = np.random.default_rng(7)
     within = wide = certain = asked = 0.0
-    for _ in range(6):
+    for _ in range(4):
         people = np.sort(random.normal(size=200)) + 0.2 * random.normal(size=200)
         each = np.ones(200, int) if single_rows else random.poisson(6 * random.standard_exponential(200)) + 1
         group = np.repeat(np.arange(200) // 5, each)
         x = np.repeat(people, each)
         edges = np.quantile(x, np.linspace(0.02, 0.98, 21)) + 1e-6
         release = plain(5, x, group, single_rows=single_rows)
-        for row in release.estimate("count", by={"x": edges.tolist()}, draws=100).rows():
+        for row in release.estimate("count", by={"x": edges.tolist()}, draws=60).rows():
             truth = int(((x >= row["x_from"]) & (x < row["x_to"])).sum())
             within += row["plausible_low"] <= truth <= row["plausible_high"]
             wide += row["plausible_high"] - row["plausible_low"]
             certain += row["upper"] - row["lower"]
             asked += 1
-    assert 0.88 <= within / asked
+    assert within / asked >= 0.88
     assert 0.05 < wide / certain < 0.6
