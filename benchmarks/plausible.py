@@ -1,7 +1,6 @@
 """How often does the truth lie in the plausible intervals of estimates, and how wide are they?
 
-Data: the first rows of sparkov and of complete_journey, and of Adult, under their example policies, k = 5 and 10, in our
-modes, with the number of each row among the payload, which tells its truth. For each field, counts by bands (those of
+Data: the first rows of sparkov, complete_journey and Adult under their example policies, k = 5 and 10, in our modes, with the number of each row among the payload, which tells its truth. For each field, counts by bands (those of
 ``worth``), or by each category; sums, means and quantiles (q = 3/4) of the payload by the same. Of the released rows
 alone; one seed, 95% intervals. Groups whose bounds are one number are left out.
 
@@ -33,6 +32,7 @@ from benchmarks.worth import BANDS, CASES, releases
 from kanonflow.pipelines.analysis.query_error import own_column
 from kanonflow.pipelines.analysis.released_fields import Kind
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
+from kanonflow.pipelines.estimates.coverage import RangeColumn
 from kanonflow.pipelines.estimates.query_parts import interval_parts
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.rows.classify import classify
@@ -73,10 +73,11 @@ def answered(read: ReleasedTable, truth: pa.Table, names: dict[str, str], what: 
         if field.kind not in (Kind.RANGE, Kind.SET):
             continue
         column, own = read.column(field.name), own_column(truth, field, names)
-        asked = BANDS[field.name] if field.name in BANDS else column.each()
+        banded = isinstance(column, RangeColumn)
+        asked = BANDS[field.name] if banded else column.each()
         queries = (
             [part.query for part in interval_parts(field.name, field.value, asked, column)]
-            if field.name in BANDS
+            if banded
             else [frozenset([value]) for value in asked]
         )
         # Each band by itself has a row even where nobody is in it: by edges, or by names.

@@ -56,7 +56,7 @@ class FieldOfRows(ABC):
     single = False
     """Whether each row is by itself, for what it is must be drawn."""
 
-    def keys(self) -> Sequence[Int64s]:
+    def alike(self) -> Sequence[Int64s]:
         """What cells are alike in, (n,) each."""
         return ()
 
@@ -133,7 +133,7 @@ class RowUnits(FieldOfRows):
     column: RangeColumn
     single: bool = False
 
-    def keys(self) -> Sequence[Int64s]:
+    def alike(self) -> Sequence[Int64s]:
         return (box_codes(self.column),)
 
     def of_cells(self, first: Int64s) -> RowUnits:
@@ -154,7 +154,7 @@ class RowCodes(FieldOfRows):
 
     column: SetColumn
 
-    def keys(self) -> Sequence[Int64s]:
+    def alike(self) -> Sequence[Int64s]:
         return (ordered_codes(self.column),)
 
     def of_cells(self, first: Int64s) -> RowCodes:
@@ -225,8 +225,9 @@ def codes_match(members: Sequence[Any], queries: Sequence[Any]) -> Match:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """draws: people of n rows. fields: those that are asked for, by name and whether by units, of cells. first: int64 (c,), a row of each cell;
-    rows: how many each has; box: of each."""
+    """draws: people of n rows. fields: those that are asked for, by name and whether by units, of cells.
+
+    first: int64 (c,), a row of each cell; rows: how many each has; box: of each."""
 
     draws: HullDraws
     fields: Mapping[Any, FieldOfRows]
@@ -238,7 +239,7 @@ class DrawnRows:
     def of(cls, draws: HullDraws, fields: Mapping[Any, FieldOfRows]) -> DrawnRows:
         """Fields of rows."""
         box, count = draws.box_of_rows, draws.boxes.rows.size
-        keys = [key for each in fields.values() for key in each.keys()]
+        keys = [key for each in fields.values() for key in each.alike()]
         cells = distinct_boxes([box, *keys], count)
         first, rows = cells.first, cells.sizes
         if draws.units is not None or any(each.single for each in fields.values()):

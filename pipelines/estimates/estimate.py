@@ -22,7 +22,8 @@ Every assignment of values within the boxes keeps these bounds. They are no conf
 them every time. They are widened by the rounding of the sums. Those of counts, sums, means, quantiles, and of shares
 and ratios of counts are reached by some assignment of each row by itself, and so are those of shares and ratios of sums
 of payload above 0; those of variances, and ranks, give something away.
-What they are about:
+Between them stands a plausible interval, of which nothing is certain: it is a model's (``plausible.py``), and ``wide``
+goes by it. What bounds are about:
 
 - the rows that were released; rows that were rejected or still wait are in no release;
 - attributes as the release knows them: of cohorts that last those at entry; of a field with ``outside: code``
@@ -57,7 +58,9 @@ class WideBoundsWarning(UserWarning):
 @dataclass(frozen=True)
 class Estimate:
     """table: a row a group, with the fields of ``by``, ``value``, ``lower``, ``upper``, ``plausible_low``,
-    ``plausible_high``, ``rows_sure``, ``rows_possible`` (with those that are surely in) and ``wide``. warnings: what to know of it, a sentence each."""
+    ``plausible_high``, ``rows_sure``, ``rows_possible`` (with those that are surely in) and ``wide``.
+
+    warnings: what to know of it, a sentence each."""
 
     table: pa.Table
     warnings: tuple[str, ...] = ()

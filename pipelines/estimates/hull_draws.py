@@ -120,7 +120,7 @@ class SetHull:
 
     def unsure(self, of: float, random: Generator) -> SetHull:
         """By other frequencies."""
-        return replace(self, weights=_noisy(self.weights, of, random))
+        return replace(self, weights=_noisy(self.weights, self.column.values, of, random))
 
     def drawn(self, roles: Roles, random: Generator) -> Drawn:
         """Role j has member j; the rest go by frequency."""
@@ -155,7 +155,7 @@ class LabelHull:
 
     def unsure(self, of: float, random: Generator) -> LabelHull:
         """By other frequencies."""
-        return replace(self, weights=_noisy(self.weights, of, random))
+        return replace(self, weights=_noisy(self.weights, self.column.values, of, random))
 
     def drawn(self, roles: Roles, random: Generator) -> Drawn:
         """Role 1 is below another child than role 0."""
@@ -344,8 +344,12 @@ def _codes(codes: Int64s) -> Drawn:
     return Drawn(codes, np.zeros(codes.size, np.bool_))
 
 
-def _noisy(weights: Float64s, of: float, random: Generator) -> Float64s:
-    return weights * np.exp(of * random.standard_normal(weights.size))
+def _noisy(weights: Float64s, values: tuple[Any, ...], of: float, random: Generator) -> Float64s:
+    # By what the values are, and not by which row is first.
+    order = sorted(range(len(values)), key=lambda at: (values[at] is None, str(values[at])))
+    normal = np.empty(weights.size)
+    normal[order] = random.standard_normal(weights.size)
+    return weights * np.exp(of * normal)
 
 
 def even_between(low: Any, high: Any, random: Generator, tilt: float = 1.0) -> Any:

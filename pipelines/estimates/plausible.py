@@ -6,9 +6,9 @@ drawn, 200 times, from seeds of their own. Of a group, with v the value and Q th
     plausible_low  = v - c max(v - Q(alpha / 2), 0)        and no further than lower
     plausible_high = v + c max(Q(1 - alpha / 2) - v, 0)    and no further than upper
 
-alpha is 1 - level, c = 1.15 a factor that was fitted. What the model takes for granted, and feeds need not keep: within a box fields are independent and
-values lie evenly, payload does not go with a person, and people share rows as a Dirichlet does. How often intervals held on feeds
-whose truth is known is in ``benchmarks/results/plausible.md``.
+alpha is 1 - level, c = 1.15 a factor that was fitted. What the model takes for granted, and feeds need not keep: within
+a box fields are independent, payload does not go with a person, and people share rows as a Dirichlet does. How often
+intervals held on feeds whose truth is known is in ``benchmarks/results/plausible.md``.
 """
 
 from __future__ import annotations

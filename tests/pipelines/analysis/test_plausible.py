@@ -133,7 +133,7 @@ def test_rows_are_dealt_as_a_slow_twin_does() -> None:
 
 @pytest.mark.parametrize("single_rows", [True, False])
 def test_intervals_hold_about_as_often_as_they_say(single_rows: bool) -> None:
-    """Of 80 counts of a made feed whose truth is known; narrower than half of the bounds, and not as narrow as nothing."""
+    """Of 80 counts of a made feed whose truth is known; narrower than the bounds, and not as narrow as nothing."""
     random = np.random.default_rng(7)
     within = wide = certain = asked = 0.0
     for _ in range(4):
