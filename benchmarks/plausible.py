@@ -1,8 +1,9 @@
 """How often does the truth lie in the plausible intervals of estimates, and how wide are they?
 
-Data: the first rows of sparkov, complete_journey and Adult under their example policies, k = 5 and 10, in our modes, with the number of each row among the payload, which tells its truth. For each field, counts by bands (those of
-``worth``), or by each category; sums, means and quantiles (q = 3/4) of the payload by the same. Of the released rows
-alone; one seed, 95% intervals. Groups whose bounds are one number are left out.
+Data: the first rows of sparkov, complete_journey and Adult under their example policies, k = 5 and 10, in our modes,
+with the number of each row among the payload, which tells its truth. For each field, counts by bands (``worth``'s), or
+by each category; sums, means and quantiles (q = 3/4) of the payload by the same. Of the released rows alone; one seed,
+95% intervals. Groups whose bounds are one number are left out.
 
     held        share of the groups whose truth lies in the plausible interval
     by field    the same field by field, the mean: sparkov's jobs are four fifths of its groups
