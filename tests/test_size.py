@@ -220,6 +220,7 @@ LINES = {
         (50_150, "where people crowd in a domain is noticed, with the scale that mends it"),
         (51_040, "explain tries what counts by some fields need; a report says what they will be off by"),
         (51_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
+        (52_220, "plausible intervals beside the certain bounds"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -371,6 +372,7 @@ CODE = [
     (70_460, "widths count where the people are"),
     (71_150, "explain tries what counts by some fields need; a report says what they will be off by"),
     (71_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
+    (71_950, "plausible intervals beside the certain bounds"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

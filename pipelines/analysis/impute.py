@@ -23,7 +23,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.analysis.hull_draws import (
+from kanonflow.pipelines.analysis.outcome_model import Features, Likelihood, Outcome, outcome_of
+from kanonflow.pipelines.analysis.released_fields import WINDOW, Kind, ReleasedField
+from kanonflow.pipelines.estimates.coverage import (
+    Int64s,
+    RangeColumn,
+    SetColumn,
+    exact_range,
+    exact_sets,
+    range_column,
+    set_column,
+)
+from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes, distinct_boxes
+from kanonflow.pipelines.estimates.drawn_rows import ordered_codes
+from kanonflow.pipelines.estimates.hull_draws import (
     Draw,
     Hull,
     HullDraws,
@@ -33,17 +46,6 @@ from kanonflow.pipelines.analysis.hull_draws import (
     numbered,
     set_hull,
 )
-from kanonflow.pipelines.analysis.outcome_model import Features, Likelihood, Outcome, outcome_of
-from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
-from kanonflow.pipelines.estimates.coverage import (
-    Int64s,
-    RangeColumn,
-    SetColumn,
-    exact_sets,
-    range_column,
-    set_column,
-)
-from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes, box_codes, distinct_boxes
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.published_member import PUBLISHED
 
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 HULLS = 4
 """Of people that rows are dealt to by likelihood, in each box: of k people few have what the outcome asks for."""
 MOST_TABLES = 1_000
+CLASS_ID = "class_id"
+"""In releases of cohorts that last, whose people have one box in all windows."""
 PAIRS = 4_000_000
 """Pairs of a row and one of the people of its box that are weighed at once."""
 Generator = np.random.Generator
@@ -67,14 +71,18 @@ def imputed_tables(release: ReleasedTable, m: int, outcome: str | None, seed: in
     return [_table(release, draws, weighed, np.random.default_rng([seed, number])) for number in range(m)]
 
 
-def hull_draws(release: ReleasedTable) -> HullDraws:
-    """The distinct boxes of a release, ready to be drawn from. Raises InputError: a label that a hierarchy has not."""
+def hull_draws(release: ReleasedTable, *, by_window: bool = False) -> HullDraws:
+    """The distinct boxes of a release, ready to be drawn from. by_window: of each window by themselves, unless people
+    have one box in all of them. Raises InputError: a label that a hierarchy has not."""
     table = release.arrow()
     quasis = [field for field in release.fields if field.kind in _HULLS]
     if not len(release):
         raise InputError("the release has no rows to impute")
     arrays = {field.name: table.column(field.name).combine_chunks() for field in quasis}
-    keys = [box_codes(_KEYS[field.kind](arrays[field.name], release.form.k)) for field in quasis]
+    keys = [ordered_codes(_KEYS[field.kind](arrays[field.name], release.form.k)) for field in quasis]
+    if by_window and CLASS_ID not in table.column_names and WINDOW[0] in table.column_names:
+        start = table.column(WINDOW[0]).combine_chunks()
+        keys.append(ordered_codes(exact_range(start, release.form.k)))
     boxes = distinct_boxes(keys, len(release))
     hulls = {field.name: _HULLS[field.kind](release, field, arrays[field.name], boxes) for field in quasis}
     return HullDraws(boxes, hulls, release.form.k, _members(release))

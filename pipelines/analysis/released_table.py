@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from kanonflow.pipelines.analysis.combine import Combined, combine
 from kanonflow.pipelines.analysis.flat_columns import Flat, flat_table
-from kanonflow.pipelines.analysis.impute import imputed_tables
+from kanonflow.pipelines.analysis.impute import hull_draws, imputed_tables
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField, ReleaseForm, release_form
 from kanonflow.pipelines.analysis.released_files import open_releases
 from kanonflow.pipelines.estimates.asked_questions import Columns, asked_questions
@@ -40,6 +41,7 @@ from kanonflow.pipelines.estimates.coverage import (
     window_column,
 )
 from kanonflow.pipelines.estimates.distinct_boxes import box_codes, distinct_boxes
+from kanonflow.pipelines.estimates.drawn_rows import DrawnRows, Match, field_of_rows
 from kanonflow.pipelines.estimates.estimate import WIDE, Estimate, answer_columns, groups_table, warn_of
 from kanonflow.pipelines.estimates.group_product import (
     FieldParts,
@@ -47,6 +49,8 @@ from kanonflow.pipelines.estimates.group_product import (
     parts_of_column,
     parts_of_cover,
 )
+from kanonflow.pipelines.estimates.hull_draws import HullDraws
+from kanonflow.pipelines.estimates.plausible import Drawing, Plausible, plausible_intervals
 from kanonflow.pipelines.estimates.query_parts import (
     EACH,
     Part,
@@ -55,7 +59,7 @@ from kanonflow.pipelines.estimates.query_parts import (
     members,
     within_ranges,
 )
-from kanonflow.pipelines.estimates.questions import QUESTIONS, Asked, Measure, Options
+from kanonflow.pipelines.estimates.questions import QUESTIONS, Answers, Asked, Measure, Options, Question
 from kanonflow.pipelines.estimates.regions import Regions, region_cover
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -191,6 +195,9 @@ class ReleasedTable:
         part: Region | Sequence[Region] | None = None,
         within: Sequence[str] | None = None,
         wide: float = WIDE,
+        level: float = 0.95,
+        draws: int = 200,
+        seed: int = 0,
     ) -> Estimate:
         """Counts, sums, means and more, with bounds that hold, by parts of fields.
 
@@ -209,8 +216,11 @@ class ReleasedTable:
         q: of a quantile, 0 to 1, or a list. n: how many groups ``top`` shows.
         part: of a ratio of counts, which rows of a group are in its numerator, as ``where``.
         within: of a share, the fields of ``by`` whose parts make up its parent; () for all rows of ``where``.
-        wide: bounds further apart than this share of the value are marked, and warned of; of days and instants: than
-            this share of a fifth of the released span.
+        wide: plausible intervals wider than this share of the value are marked, and warned of; of days and instants:
+            than this share of a fifth of the released span.
+        level, draws, seed: of the plausible intervals, which are a **model and no guarantee**
+            (``estimates/plausible.py``): the share of truths that they are meant to hold, how often people are drawn
+            for them, and by what. The same seed, the same intervals. draws=0: none, the bounds stand in their place.
 
         Returns a row a group; groups in which nobody can be are left out unless they were asked for by edges or
         names. Of several questions each column has the question before it: ``mean_amount``, ``mean_amount_lower``.
@@ -218,6 +228,7 @@ class ReleasedTable:
         boxes (``group_product.py``), the rest O(rows that meet a group) a group.
         """
         options = {"q": q, "n": n, "part": part, "within": within}
+        model = Plausible(seed, draws, level)
         questions = asked_questions(what, of, options)
         by = by or {}
         wanted, numerator = self._regions(where), self._regions(part)
@@ -256,7 +267,7 @@ class ReleasedTable:
             part=None if part is None else region_cover(own, numerator.queries, count),
             within=None if within is None else tuple(within),
         )
-        answered = []
+        answered, asked_of = [], []
         for each in questions:
             measures = [self.measure(each.question.name, name) for name in each.columns]
             cut = [wanted.narrowed(measure) for measure in measures]
@@ -264,8 +275,12 @@ class ReleasedTable:
             rows = nobody() if None in cut else base
             product = GroupProduct((parts_of_cover(rows, count), *by_field), boxes.sizes)
             there = [one or whole for one, whole in zip(cut, measures, strict=True)]
-            answers = each.question.answers(Asked(product, boxes, replace(chosen, q=each.q)), there)
-            answered.append((each.title, answers, answer_columns(each.question, answers, there, wide)))
+            groups = Asked(product, boxes, replace(chosen, q=each.q))
+            asked_of.append((each.question, there, groups, each.question.answers(groups, there)))
+        drawing = self._drawing(wanted, None if part is None else numerator, divided, asked_of)
+        intervals = plausible_intervals(drawing, asked_of, model)
+        for each, (question, there, _, answers), ends in zip(questions, asked_of, intervals, strict=True):
+            answered.append((each.title, answers, answer_columns(question, answers, there, ends, wide)))
         everything = all(asked != EACH and not isinstance(asked, str) for asked in by.values())
         keys = [self._key_columns(name, parts) for name, (_, parts) in divided.items()]
         table = groups_table(keys, product.parts, answered, everything=everything)
@@ -280,13 +295,60 @@ class ReleasedTable:
         more = [sentence for _, answers, _ in answered for sentence in answers.warnings]
         return warn_of(Estimate(table, (*self._cut_windows(windows), *self._warnings(used, table), *more)))
 
+    def _drawing(
+        self,
+        wanted: Regions,
+        numerator: Regions | None,
+        divided: Mapping[str, tuple[Any, list[Part]]],
+        asked_of: Sequence[tuple[Question, Sequence[Measure], Asked, Answers]],
+    ) -> Drawing | None:
+        """What plausible intervals are drawn from; None: there is nothing that could be otherwise."""
+        if all(np.all(answers.lower >= answers.upper) for *_, answers in asked_of):
+            return None
+        used: dict[tuple[str, bool], tuple[Any, list[Any]]] = {}
+        asked = [(name, column, [part.query for part in parts]) for name, (column, parts) in divided.items()]
+        for regions in (wanted, numerator or Regions({}, [])):
+            asked += [(name, column, regions.of(name)) for name, column in regions.columns.items()]
+        measures = [measure for _, own, *_ in asked_of for measure in own]
+        asked += [(measure.name, self._range(measure.name), []) for measure in measures]
+        for name, column, queries in asked:
+            used.setdefault((name, isinstance(column, RangeColumn)), (column, []))[1].extend(queries)
+        people = self._people
+        fields = {
+            key: field_of_rows(key[0], column, queries, people) for key, (column, queries) in used.items()
+        }
+
+        def matches(regions: Regions) -> list[dict[tuple[str, bool], Match]]:
+            return [
+                {key: fields[key].match([region[key[0]]]) for key in fields if regions.has(region, key)}
+                for region in regions.queries
+            ]
+
+        by = {
+            (name, isinstance(column, RangeColumn)): fields[name, isinstance(column, RangeColumn)].match(
+                [part.query for part in parts]
+            )
+            for name, (column, parts) in divided.items()
+        }
+        return Drawing(
+            DrawnRows.of(people, fields),
+            matches(wanted),
+            None if numerator is None else matches(numerator),
+            by,
+            tuple(len(parts) for _, parts in divided.values()),
+        )
+
+    @cached_property
+    def _people(self) -> HullDraws:
+        return hull_draws(self, by_window=True)
+
     def _warnings(self, used: Sequence[str], table: pa.Table) -> Iterator[str]:
         columns = [table.column(name) for name in table.column_names if name.split("_")[-1] == "wide"]
         flags = np.any([column.to_numpy() for column in columns], axis=0)
         if flags.any():
             yield (
-                f"the bounds of {flags.sum()} of {flags.size} groups are wide: the values say little there; ask for"
-                " wider parts or fewer fields at once"
+                f"the plausible intervals of {flags.sum()} of {flags.size} groups are wide: the values say little"
+                " there; ask for wider parts or fewer fields at once"
             )
         for name in dict.fromkeys(used):
             if self._has_coded_ends(name):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kanonflow.pipelines.estimates.certain_bounds import (
     MOST,
@@ -135,6 +136,39 @@ class Cells(NamedTuple):
         return Cover(at, np.repeat(cover.sure, sizes), np.repeat(cover.share, sizes))
 
 
+class DrawnGroups(NamedTuple):
+    """Entries of rows as they may have been (``drawn_rows``), (e,) each. rows: float64, how many. parts: of each field
+    of ``by`` the part that each is in, -1: in none. values: of each measure, NaN where there is none. in_part: whether
+    each is in the ``part`` of a ratio."""
+
+    rows: Float64s
+    parts: Mapping[str, Int64s]
+    shape: tuple[int, ...]
+    values: tuple[Float64s, ...] = ()
+    in_part: NDArray[np.bool_] | None = None
+
+    def groups(self, within: Sequence[str] | None = None) -> tuple[Int64s, int]:
+        """Of each entry the group, -1: none; and how many there are. within: of these fields only."""
+        own, count = np.zeros(self.rows.size, np.int64), 1
+        for (name, part), width in zip(self.parts.items(), self.shape, strict=True):
+            if within is None or name in within:
+                own = np.where((own >= 0) & (part >= 0), own * width + part, -1)
+                count *= width
+        return own, count
+
+    def total(self, of_entries: Float64s, within: Sequence[str] | None = None) -> Float64s:
+        """What is added up over the rows of each group."""
+        own, count = self.groups(within)
+        inside = own >= 0
+        weights = (of_entries * self.rows)[inside]
+        return np.bincount(own[inside], weights, minlength=count).astype(np.float64)
+
+    def sums(self, place: int = 0) -> tuple[Float64s, Float64s]:
+        """Of a measure its sums, and of how many rows that have it."""
+        there = ~np.isnan(self.values[place])
+        return self.total(np.where(there, self.values[place], 0.0)), self.total(there.astype(np.float64))
+
+
 class Question(ABC):
     """name. columns: how many it can be asked of. takes: options beside these. needs: those that it must have."""
 
@@ -150,6 +184,10 @@ class Question(ABC):
     @abstractmethod
     def answers(self, asked: Asked, measures: Sequence[Measure]) -> Answers:
         """Of each group."""
+
+    @abstractmethod
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        """What it is of rows that were drawn, of each group; NaN: nothing."""
 
     def spreads_evenly(self, columns: int) -> bool:
         """Whether its value is better by boxes that are spread evenly (``coverage``). columns: that it is asked of."""
@@ -170,6 +208,9 @@ class Count(Question):
         product, rows = asked.product, asked.boxes.sizes
         sure, possible = product.surely(rows), product.possibly(rows)
         return Answers(product.shares(rows), sure, possible, _counts(sure), _counts(possible))
+
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        return drawn.total(np.ones(drawn.rows.size))
 
 
 class Sum(Question):
@@ -194,6 +235,9 @@ class Sum(Question):
             upper = np.maximum((upper + slack) * sums.unit, -MOST)
             value = value * sums.unit
         return Answers(value, lower, upper, _counts(sums.surely(sums.certain)), _counts(possible))
+
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        return drawn.sums()[0]
 
 
 class OfRows(Question):
@@ -264,6 +308,9 @@ class Mean(OfRows):
         )
         return middle * unit, lower * unit, upper * unit
 
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        return _over(*drawn.sums())
+
 
 class Quantile(OfRows):
     """The q-quantile of x, 0 <= q <= 1: of n values in order the ceil(q n)-th; where q n is whole, half way to the
@@ -296,6 +343,26 @@ class Quantile(OfRows):
         # Whole numbers beyond 2^53 were rounded to the nearest double.
         slack = 2 * _EPSILON * np.abs(three) if max(abs(lower), abs(upper)) >= 2.0**53 else np.zeros(3)
         return float(three[0]), float(three[1] - slack[1]), float(three[2] + slack[2])
+
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        own, count = drawn.groups()
+        some = np.flatnonzero((own >= 0) & ~np.isnan(drawn.values[0]) & (drawn.rows > 0))
+        some = some[np.argsort(drawn.values[0][some], kind="stable")]
+        some = some[np.argsort(own[some], kind="stable")]
+        x, sums = drawn.values[0][some], np.cumsum(drawn.rows[some])
+        begins = np.searchsorted(own[some], np.arange(count + 1))
+        there = begins[:-1] < begins[1:]
+        begin, end = begins[:-1][there], begins[1:][there]
+        before = np.concatenate([[0.0], sums])
+        size = before[end] - before[begin]
+        # Of whole numbers of rows: q n in fractions, so that half way is half way.
+        q = self.q(asked.options)
+        aim = np.array([float(q * int(n)) for n in np.unique(size)])[np.unique(size, return_inverse=True)[1]]
+        at = np.clip(np.searchsorted(sums, before[begin] + aim), begin, end - 1)
+        after = np.where(sums[at] == before[begin] + aim, np.minimum(at + 1, end - 1), at)
+        found = np.full(count, np.nan)
+        found[there] = x[at] / 2 + x[after] / 2
+        return found
 
     def q(self, options: Options) -> Fraction:
         """Which one."""
@@ -342,6 +409,13 @@ class Variance(OfRows):
             around = float((weight * ((middle - mean) ** 2 + width * (width + 2 * step) / 12)).sum())
             value = around / (total - 1) if total > 1 else around / total
         return float(np.clip(np.nan_to_num(value, nan=MOST), lower, upper)), lower, upper
+
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        sums, rows = drawn.sums()
+        own, _ = drawn.groups()
+        off = drawn.values[0] - _over(sums, rows)[own]
+        there = ~np.isnan(off) & (own >= 0)
+        return _over(drawn.total(np.where(there, off, 0.0) ** 2), rows - 1)
 
 
 class Ratio(OfRows):
@@ -398,6 +472,11 @@ class Ratio(OfRows):
         value = min(max(value, lower), upper) if np.isfinite(value) else value
         return value * unit, lower * unit, upper * unit
 
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        if drawn.in_part is not None:
+            return _over(drawn.total(drawn.in_part.astype(np.float64)), drawn.total(np.ones(drawn.rows.size)))
+        return _over(drawn.sums(0)[0], drawn.sums(1)[0])
+
 
 class Share(Question):
     """COUNT or SUM(x) of a group over that of its parent: the rows of ``where`` in the group's parts of the fields
@@ -431,6 +510,11 @@ class Share(Question):
         return answers._replace(
             sure=_counts(sums.surely(sums.certain)), possible=_counts(sums.possibly(sums.valued))
         )
+
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        both = _Within.of_parent(asked)
+        own = np.nan_to_num(drawn.values[0]) if drawn.values else np.ones(drawn.rows.size)
+        return _over(drawn.total(own), drawn.total(own, both.within)[both.parent])
 
     def _signed(self, asked: Asked, both: _Within, measure: Measure) -> Answers:
         own = Sum().answers(asked, [measure])
@@ -484,6 +568,9 @@ class Top(Question):
         }
         others_too = (f"{others} more groups may be among the top {n}",) if others else ()
         return sizes._replace(shown=shown, more=more, warnings=others_too)
+
+    def of_drawn(self, drawn: DrawnGroups, asked: Asked) -> Float64s:
+        return (Sum() if drawn.values else Count()).of_drawn(drawn, asked)
 
 
 QUESTIONS: Mapping[str, Question] = {
@@ -792,6 +879,11 @@ def _spread_quantile(values: Values, column: RangeColumn, q: Fraction) -> float:
         else:
             first = middle
     return float(last)
+
+
+def _over(top: Float64s, bottom: Float64s) -> Float64s:
+    """A quotient; NaN where there is none."""
+    return np.divide(top, bottom, out=np.full(top.size, np.nan), where=bottom > 0)
 
 
 def _middle(low: Float64s, high: Float64s) -> Float64s:

@@ -40,6 +40,11 @@ class Regions:
         """What the regions ask of a field."""
         return [region[name] for region in self.queries if name in region]
 
+    def has(self, region: Mapping[str, Any], key: tuple[str, bool]) -> bool:
+        """Whether a region asks for a field, by units or not."""
+        name, units = key
+        return name in region and isinstance(self.columns[name], RangeColumn) == units
+
     def narrowed(self, measure: Measure) -> Measure | None:
         """A measure whose ranges are cut to what all regions ask of the same field: the hull of it; None: its missing
         values alone, which are none."""

@@ -16,14 +16,15 @@ it protects single rows, each row is a person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from kanonflow.pipelines.estimates.coverage import Float64s, Int64s, RangeColumn, SetColumn
+from kanonflow.pipelines.estimates.coverage import Bools, Float64s, Int64s, RangeColumn, SetColumn
 from kanonflow.pipelines.estimates.distinct_boxes import DistinctBoxes
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.value_units import from_units
@@ -40,6 +41,18 @@ class Roles(NamedTuple):
     size: Int64s
 
 
+class Drawn(NamedTuple):
+    """Of people, (t,) each. values: int64 or float64 in units, of sets and labels codes. none: no value; codes have
+    one for it."""
+
+    values: Any
+    none: Bools
+
+    def of(self, people: Int64s) -> Drawn:
+        """Those of some people."""
+        return Drawn(self.values[people], self.none[people])
+
+
 class Hull(Protocol):
     """The distinct boxes of one field."""
 
@@ -47,16 +60,23 @@ class Hull(Protocol):
     def needed(self) -> Int64s:
         """How many people each hull needs at least, (d,)."""
 
-    def drawn(self, roles: Roles, random: Generator) -> pa.Array:
-        """A value a person, (t,); the first roles make the hull."""
+    def unsure(self, of: float, random: Generator) -> Hull:
+        """The same where how values lie is drawn too, alike in all boxes, as ``HullDraws.draw`` says."""
+
+    def drawn(self, roles: Roles, random: Generator) -> Drawn:
+        """A value a person; the first roles make the hull."""
+
+    def array(self, drawn: Drawn) -> pa.Array:
+        """As values of the input's type."""
 
 
 @dataclass(frozen=True)
 class RangeHull:
-    """column: the distinct boxes. kind: type of the values."""
+    """column: the distinct boxes. kind: type of the values. tilt: 1: what lies between the ends lies evenly."""
 
     column: RangeColumn
     kind: pa.DataType
+    tilt: float = 1.0
 
     @property
     def needed(self) -> Int64s:
@@ -66,13 +86,23 @@ class RangeHull:
             column.valued & (column.high > column.low)
         )
 
-    def drawn(self, roles: Roles, random: Generator) -> pa.Array:
+    def unsure(self, of: float, random: Generator) -> RangeHull:
+        """Towards one end or the other."""
+        return replace(self, tilt=float(np.exp(of * random.standard_normal())))
+
+    def drawn(self, roles: Roles, random: Generator) -> Drawn:
         """Role 0 has the low end, 1 the high one, the last no value where somebody has none."""
         column = self.column.of(roles.box)
         low, high = column.low, column.high
-        values = np.where(roles.role == 0, low, np.where(roles.role == 1, high, _even(low, high, random)))
+        values = np.where(
+            roles.role == 0, low, np.where(roles.role == 1, high, even_between(low, high, random, self.tilt))
+        )
         none = ~column.valued | (column.nulls & (roles.role == roles.size - 1))
-        return from_units(values, none, self.kind)
+        return Drawn(values, none)
+
+    def array(self, drawn: Drawn) -> pa.Array:
+        """From units."""
+        return from_units(drawn.values, drawn.none, self.kind)
 
 
 @dataclass(frozen=True)
@@ -88,14 +118,22 @@ class SetHull:
         """One a member."""
         return self.column.widths
 
-    def drawn(self, roles: Roles, random: Generator) -> pa.Array:
+    def unsure(self, of: float, random: Generator) -> SetHull:
+        """By other frequencies."""
+        return replace(self, weights=_noisy(self.weights, self.column.values, of, random))
+
+    def drawn(self, roles: Roles, random: Generator) -> Drawn:
         """Role j has member j; the rest go by frequency."""
         column = self.column
         of = column.of_row[roles.box]
         at = chosen(self.weights[column.codes], column.starts[of], column.starts[of + 1], random)
         first = column.starts[of] + roles.role
         own = column.codes[np.where(roles.role < self.needed[roles.box], first, at)]
-        return pa.array(column.values, self.kind).take(pa.array(own))
+        return _codes(own)
+
+    def array(self, drawn: Drawn) -> pa.Array:
+        """From codes."""
+        return pa.array(self.column.values, self.kind).take(pa.array(drawn.values))
 
 
 @dataclass(frozen=True)
@@ -115,7 +153,11 @@ class LabelHull:
         starts, of = self.column.starts, self.column.of_row
         return np.where(self.end[starts[:-1]] < starts[1:], 2, 1)[of]
 
-    def drawn(self, roles: Roles, random: Generator) -> pa.Array:
+    def unsure(self, of: float, random: Generator) -> LabelHull:
+        """By other frequencies."""
+        return replace(self, weights=_noisy(self.weights, self.column.values, of, random))
+
+    def drawn(self, roles: Roles, random: Generator) -> Drawn:
         """Role 1 is below another child than role 0."""
         column = self.column
         weights = self.weights[column.codes]
@@ -135,7 +177,11 @@ class LabelHull:
         place = np.searchsorted(before[1:], goal, side="right")
         in_front = np.minimum(place, gap - 1)
         at[second] = np.where(behind, np.clip(place, past, end - 1), in_front)
-        return pa.array(column.values, self.kind).take(pa.array(column.codes[at]))
+        return _codes(column.codes[at])
+
+    def array(self, drawn: Drawn) -> pa.Array:
+        """From codes."""
+        return pa.array(self.column.values, self.kind).take(pa.array(drawn.values))
 
 
 def set_hull(column: SetColumn, boxes: DistinctBoxes, kind: pa.DataType) -> SetHull:
@@ -176,15 +222,22 @@ def label_hull(array: pa.Array, hierarchy: Hierarchy, boxes: DistinctBoxes) -> L
     return LabelHull(column.of(boxes.first), _frequencies(column), first, end, pa.string())
 
 
-class Draw(NamedTuple):
-    """people: a column of values a field, (t,) each. box: int64 (t,), ascending, of each. starts: int64 (d + 1,).
+@dataclass(frozen=True)
+class Draw:
+    """values: of each field, (t,). box: int64 (t,), ascending, of each of the people. starts: int64 (d + 1,).
 
-    shares: float64 (t,), of each the share of its box's rows, up to a factor."""
+    shares: float64 (t,), of each the share of its box's rows, up to a factor. hulls: that the values are of."""
 
-    people: dict[str, pa.Array]
+    values: dict[str, Drawn]
     box: Int64s
     starts: Int64s
     shares: Float64s
+    hulls: dict[str, Hull]
+
+    @cached_property
+    def people(self) -> dict[str, pa.Array]:
+        """The values as they were in the input, a column a field."""
+        return {name: self.hulls[name].array(drawn) for name, drawn in self.values.items()}
 
 
 @dataclass(frozen=True)
@@ -205,18 +258,36 @@ class HullDraws:
         return box
 
     @cached_property
+    def numbers(self) -> tuple[Int64s, Int64s]:
+        """The different pairs of a box and a number (see ``numbered``)."""
+        assert self.units is not None
+        return numbered(self.box_of_rows, self.units)
+
+    @cached_property
     def people_needed(self) -> Int64s:
         """How many each box has, int64 (d,): k, or what its hulls and numbers need."""
         sizes = np.full(self.boxes.first.size, self.k, np.int64)
         for hull in self.hulls.values():
             sizes = np.maximum(sizes, hull.needed)
         if self.units is not None:
-            own, _ = numbered(self.box_of_rows, self.units)
+            own, _ = self.numbers
             sizes = np.maximum(sizes, np.bincount(own, minlength=sizes.size))
         return sizes
 
-    def draw(self, random: Generator, hulls: int = 1) -> Draw:
-        """People for every box, of so many hulls each. O(t log t) a field, where t is hulls k d or somewhat more."""
+    def draw(
+        self,
+        random: Generator,
+        hulls: int = 1,
+        *,
+        only: Collection[str] | None = None,
+        unsure: float = 0.0,
+    ) -> Draw:
+        """People for every box, of so many hulls each. only: the fields that are wanted, None for all.
+
+        unsure: how sure frequencies are, and that values lie evenly between ends: for all boxes together frequencies
+        are multiplied by exp(unsure z), and places u between ends are u^exp(unsure z), z a standard normal of each
+        member, or each field. What all boxes have in common does not average out over them. O(t log t) a field, where
+        t is hulls k d or somewhat more."""
         sizes = self.people_needed
         each = np.repeat(sizes, hulls)
         hull_of = np.repeat(np.arange(each.size), each)
@@ -224,8 +295,11 @@ class HullDraws:
         roles = Roles(box, np.arange(box.size) - (np.cumsum(each) - each)[hull_of], sizes[box])
         # Which of the people has which role differs from field to field.
         people = {
-            name: hull.drawn(roles, random).take(pa.array(_mixed(hull_of, random)))
+            name: (hull.unsure(unsure, random) if unsure else hull)
+            .drawn(roles, random)
+            .of(_mixed(hull_of, random))
             for name, hull in self.hulls.items()
+            if only is None or name in only
         }
         even = self.units is not None
         return Draw(
@@ -233,6 +307,7 @@ class HullDraws:
             box,
             np.concatenate([[0], np.cumsum(sizes * hulls)]).astype(np.int64),
             np.ones(box.size) if even else random.standard_exponential(box.size),
+            self.hulls,
         )
 
     def dealt(self, draw: Draw, random: Generator) -> Int64s:
@@ -241,7 +316,7 @@ class HullDraws:
         if self.units is None:
             return chosen(draw.shares, draw.starts[box], draw.starts[box + 1], random)
         # Numbers of a box are dealt out to its people as these stand, in an order that is drawn.
-        of, unit = numbered(box, self.units)
+        of, unit = self.numbers
         place = np.empty(of.size, np.int64)
         place[_mixed(of, random)] = np.arange(of.size) - np.searchsorted(of, of)
         return draw.starts[box] + place[unit]
@@ -265,12 +340,29 @@ def _mixed(box: Int64s, random: Generator) -> Int64s:
     return np.argsort(box + 0.999 * random.random(box.size))
 
 
-def _even(low: Any, high: Any, random: Generator) -> Any:
+def _codes(codes: Int64s) -> Drawn:
+    return Drawn(codes, np.zeros(codes.size, np.bool_))
+
+
+def _noisy(weights: Float64s, values: tuple[Any, ...], of: float, random: Generator) -> Float64s:
+    # By what the values are, and not by which row is first.
+    order = sorted(range(len(values)), key=lambda at: (values[at] is None, str(values[at])))
+    normal = np.empty(weights.size)
+    normal[order] = random.standard_normal(weights.size)
+    return weights * np.exp(of * normal)
+
+
+def even_between(low: Any, high: Any, random: Generator, tilt: float = 1.0) -> Any:
+    """A value of each range; evenly where ``tilt`` is 1."""
     if low.dtype == np.int64:
         # As unsigned numbers that wrap: the width of two whole numbers may be none.
         span = high.view(np.uint64) - low.view(np.uint64)
+        if tilt != 1.0:
+            along = random.random(low.size) ** tilt * (span.astype(np.float64) + 1.0)
+            along = np.minimum(along, 2.0**63).astype(np.uint64)
+            return (low.view(np.uint64) + np.minimum(along, span)).view(np.int64)
         return (low.view(np.uint64) + random.integers(0, span, endpoint=True, dtype=np.uint64)).view(np.int64)
-    part = random.random(low.size)
+    part = random.random(low.size) ** tilt
     return np.clip(low * (1.0 - part) + high * part, low, high)
 
 
