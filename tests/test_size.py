@@ -216,6 +216,7 @@ LINES = {
         (47_600, "releases are imputed for models: people of hulls, weighed by an outcome, Rubin's rules"),
         (49_010, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
         (49_340, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+        (50_080, "plausible intervals: rows dealt to people of hulls, and what each question is of them"),
     ],
     "transforms": [
         (13_300, "as counted first"),

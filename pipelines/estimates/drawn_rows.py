@@ -35,8 +35,8 @@ from kanonflow.pipelines.estimates.hull_draws import (
 )
 
 UNSURE = 0.6
-"""How little is known of what all boxes have in common (``HullDraws.draw``). Fitted on complete_journey with k = 5, and
-checked on other feeds (``benchmarks/results/plausible.md``)."""
+"""How little is known of what all boxes have in common (``HullDraws.draw``). Chosen on complete_journey with k = 5
+(decision 126)."""
 Generator = np.random.Generator
 Match = Callable[[Any], Int64s]
 """From what was drawn of entries to which of some queries each is in, -1: in none."""
@@ -120,8 +120,8 @@ class PersonPrefix(FieldOfRows):
 
         def which(drawn: tuple[Int64s, Float64s]) -> Int64s:
             label, along = drawn
-            found = (ends[label] <= along[:, None]).sum(axis=1)
-            return np.where(found < len(queries), found, -1)
+            part = (ends[label] <= along[:, None]).sum(axis=1)
+            return np.where(part < len(queries), part, -1)
 
         return which
 
@@ -186,14 +186,14 @@ def ordered_codes(column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:
     _, first, like = np.unique(column.of_row, return_index=True, return_inverse=True)
     some = column.of_row[first]
     if isinstance(column, PrefixColumn):
-        told = [str((column.labels[each] is None, column.labels[each])) for each in some]
+        texts = [str((column.labels[each] is None, column.labels[each])) for each in some]
     else:
         spans = zip(column.starts[some], column.starts[some + 1], strict=True)
-        told = [
+        texts = [
             str(sorted(str((column.values[code] is None, column.values[code])) for code in column.codes[a:b]))
             for a, b in spans
         ]
-    return np.unique(np.array(told, object), return_inverse=True)[1].astype(np.int64)[like]
+    return np.unique(np.array(texts, object), return_inverse=True)[1].astype(np.int64)[like]
 
 
 def units_match(queries: Sequence[Any]) -> Match:

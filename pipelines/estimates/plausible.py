@@ -127,10 +127,10 @@ def _at(drawn: Float64s, count: Int64s, part: float) -> Float64s:
 
 
 def _in_any(regions: Sequence[Mapping[Key, Match]], fields: Mapping[Any, Any], count: int) -> Bools:
-    found = np.zeros(count, np.bool_)
+    inside = np.zeros(count, np.bool_)
     for region in regions:
         own = np.ones(count, np.bool_)
         for name, match in region.items():
             own &= match(fields[name]) >= 0
-        found |= own
-    return found
+        inside |= own
+    return inside
