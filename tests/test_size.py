@@ -362,6 +362,7 @@ CODE = [
     (68_410, "releases are imputed for models"),
     (69_380, "a release is asked quantiles, variances, ratios, shares and top lists, all groups at once"),
     (69_590, "counts and sums go by how people lie in their boxes; rows cut into shares"),
+    (70_110, "plausible intervals: rows dealt to people of hulls, and what each question is of them"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
