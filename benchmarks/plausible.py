@@ -40,6 +40,7 @@ from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.secret.seeds import Secret
 
 QUESTIONS = ("count", "sum", "mean", "quantile")
+DRAWS = 200
 Q = 0.75
 RIVALS = frozenset({"Mondrian"})
 COLUMNS = (
@@ -82,8 +83,10 @@ def answered(read: ReleasedTable, truth: pa.Table, names: dict[str, str], what: 
             else [frozenset([value]) for value in asked]
         )
         # Each band by itself has a row even where nobody is in it: by edges, or by names.
-        rows = read.estimate(what, None if what == "count" else of, by={field.name: asked}, **options).rows()
-        keys = read.estimate("count", by={field.name: asked}, draws=0).rows()
+        rows = read.estimate(
+            what, None if what == "count" else of, by={field.name: asked}, draws=DRAWS, **options
+        ).rows()
+        keys = read.estimate("count", by={field.name: asked}).rows()
         key = [name for name in keys[0] if name.startswith(field.name)]
         place = {tuple(row[name] for name in key): at for at, row in enumerate(keys)}
         if len(keys) < len(queries):

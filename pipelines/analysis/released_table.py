@@ -24,6 +24,7 @@ from kanonflow.pipelines.analysis.released_files import open_releases
 from kanonflow.pipelines.estimates.asked_questions import Columns, asked_questions
 from kanonflow.pipelines.estimates.coverage import (
     Cover,
+    Float64s,
     Int64s,
     Interval,
     PrefixColumn,
@@ -196,7 +197,7 @@ class ReleasedTable:
         within: Sequence[str] | None = None,
         wide: float = WIDE,
         level: float = 0.95,
-        draws: int = 200,
+        draws: int = 0,
         seed: int = 0,
     ) -> Estimate:
         """Counts, sums, means and more, with bounds that hold, by parts of fields.
@@ -216,11 +217,11 @@ class ReleasedTable:
         q: of a quantile, 0 to 1, or a list. n: how many groups ``top`` shows.
         part: of a ratio of counts, which rows of a group are in its numerator, as ``where``.
         within: of a share, the fields of ``by`` whose parts make up its parent; () for all rows of ``where``.
-        wide: plausible intervals wider than this share of the value are marked, and warned of; of days and instants:
-            than this share of a fifth of the released span.
+        wide: bounds further apart than this share of the value are marked, and warned of; of days and instants: than
+            this share of a fifth of the released span. Where plausible intervals are drawn it goes by these.
         level, draws, seed: of the plausible intervals, which are a **model and no guarantee**
             (``estimates/plausible.py``): the share of truths that they are meant to hold, how often people are drawn
-            for them, and by what. The same seed, the same intervals. draws=0: none, the bounds stand in their place.
+            for them, 200 say, and by what. The same seed, the same intervals. draws=0: there are none.
 
         Returns a row a group; groups in which nobody can be are left out unless they were asked for by edges or
         names. Of several questions each column has the question before it: ``mean_amount``, ``mean_amount_lower``.
@@ -277,8 +278,10 @@ class ReleasedTable:
             there = [one or whole for one, whole in zip(cut, measures, strict=True)]
             groups = Asked(product, boxes, replace(chosen, q=each.q))
             asked_of.append((each.question, there, groups, each.question.answers(groups, there)))
-        drawing = self._drawing(wanted, None if part is None else numerator, divided, asked_of)
-        intervals = plausible_intervals(drawing, asked_of, model)
+        intervals: Sequence[tuple[Float64s, Float64s] | None] = [None] * len(asked_of)
+        if draws:
+            drawing = self._drawing(wanted, None if part is None else numerator, divided, asked_of)
+            intervals = plausible_intervals(drawing, asked_of, model)
         for each, (question, there, _, answers), ends in zip(questions, asked_of, intervals, strict=True):
             answered.append((each.title, answers, answer_columns(question, answers, there, ends, wide)))
         everything = all(asked != EACH and not isinstance(asked, str) for asked in by.values())
@@ -293,7 +296,16 @@ class ReleasedTable:
         windows = [*wanted.of(WINDOW_FIELD), *numerator.of(WINDOW_FIELD)]
         windows += [own.query for own in divided.get(WINDOW_FIELD, (None, []))[1]]
         more = [sentence for _, answers, _ in answered for sentence in answers.warnings]
-        return warn_of(Estimate(table, (*self._cut_windows(windows), *self._warnings(used, table), *more)))
+        return warn_of(
+            Estimate(
+                table,
+                (
+                    *self._cut_windows(windows),
+                    *self._warnings(used, table, "plausible intervals" if draws else "bounds"),
+                    *more,
+                ),
+            )
+        )
 
     def _drawing(
         self,
@@ -342,13 +354,13 @@ class ReleasedTable:
     def _people(self) -> HullDraws:
         return hull_draws(self, by_window=True)
 
-    def _warnings(self, used: Sequence[str], table: pa.Table) -> Iterator[str]:
+    def _warnings(self, used: Sequence[str], table: pa.Table, what: str) -> Iterator[str]:
         columns = [table.column(name) for name in table.column_names if name.split("_")[-1] == "wide"]
         flags = np.any([column.to_numpy() for column in columns], axis=0)
         if flags.any():
             yield (
-                f"the plausible intervals of {flags.sum()} of {flags.size} groups are wide: the values say little"
-                " there; ask for wider parts or fewer fields at once"
+                f"the {what} of {flags.sum()} of {flags.size} groups are wide: the values say little there; ask for"
+                " wider parts or fewer fields at once"
             )
         for name in dict.fromkeys(used):
             if self._has_coded_ends(name):

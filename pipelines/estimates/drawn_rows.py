@@ -35,8 +35,8 @@ from kanonflow.pipelines.estimates.hull_draws import (
 )
 
 UNSURE = 0.6
-"""How little is known of what all boxes have in common (``HullDraws.draw``). Fitted on complete_journey with k = 5, and
-checked on other feeds (``benchmarks/results/plausible.md``)."""
+"""How little is known of what all boxes have in common (``HullDraws.draw``). Chosen on complete_journey with k = 5
+(decision 126)."""
 Generator = np.random.Generator
 Match = Callable[[Any], Int64s]
 """From what was drawn of entries to which of some queries each is in, -1: in none."""
@@ -186,14 +186,14 @@ def ordered_codes(column: RangeColumn | SetColumn | PrefixColumn) -> Int64s:
     _, first, like = np.unique(column.of_row, return_index=True, return_inverse=True)
     some = column.of_row[first]
     if isinstance(column, PrefixColumn):
-        words = [str((column.labels[each] is None, column.labels[each])) for each in some]
+        texts = [str((column.labels[each] is None, column.labels[each])) for each in some]
     else:
         spans = zip(column.starts[some], column.starts[some + 1], strict=True)
-        words = [
+        texts = [
             str(sorted(str((column.values[code] is None, column.values[code])) for code in column.codes[a:b]))
             for a, b in spans
         ]
-    return np.unique(np.array(words, object), return_inverse=True)[1].astype(np.int64)[like]
+    return np.unique(np.array(texts, object), return_inverse=True)[1].astype(np.int64)[like]
 
 
 def units_match(queries: Sequence[Any]) -> Match:

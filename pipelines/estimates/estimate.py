@@ -22,8 +22,8 @@ Every assignment of values within the boxes keeps these bounds. They are no conf
 them every time. They are widened by the rounding of the sums. Those of counts, sums, means, quantiles, and of shares
 and ratios of counts are reached by some assignment of each row by itself, and so are those of shares and ratios of sums
 of payload above 0; those of variances, and ranks, give something away.
-Between them stands a plausible interval, of which nothing is certain: it is a model's (``plausible.py``), and ``wide``
-goes by it. What bounds are about:
+Between them stands, if asked, a plausible interval, of which nothing is certain: it is a model's (``plausible.py``),
+and ``wide`` goes by it. What bounds are about:
 
 - the rows that were released; rows that were rejected or still wait are in no release;
 - attributes as the release knows them: of cohorts that last those at entry; of a field with ``outside: code``
@@ -48,16 +48,16 @@ from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.errors import InputError
 
 WIDE = 0.5
-"""Plausible intervals wider than this share of the value are called wide."""
+"""Bounds further apart than this share of the value are called wide, and so are plausible intervals."""
 
 
 class WideBoundsWarning(UserWarning):
-    """Some plausible intervals of an estimate are so wide that its values say little."""
+    """Some bounds or plausible intervals of an estimate are so wide that its values say little."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """table: a row a group, with the fields of ``by``, ``value``, ``lower``, ``upper``, ``plausible_low``,
+    """table: a row a group, with the fields of ``by``, ``value``, ``lower``, ``upper``, if asked ``plausible_low`` and
     ``plausible_high``, ``rows_sure``, ``rows_possible`` (with those that are surely in) and ``wide``.
 
     warnings: what to know of it, a sentence each."""
@@ -108,12 +108,13 @@ def answer_columns(
     question: Question,
     answers: Answers,
     measures: Sequence[Measure],
-    plausible: tuple[Float64s, Float64s],
+    plausible: tuple[Float64s, Float64s] | None,
     wide: float,
 ) -> dict[str, pa.Array]:
     """What an estimate tells of each group: value, bounds, plausible interval, what else the question tells, rows, and
     whether the interval is wider than a share ``wide`` of the value, of instants of a fifth of their span."""
-    low, high = plausible
+    low, high = (answers.lower, answers.upper) if plausible is None else plausible
+    drawn = [] if plausible is None else [("plausible_low", low, np.floor), ("plausible_high", high, np.ceil)]
     kind = measures[0].kind if question.of_instants else None
     columns = {
         name: _results(values, kind, rounding)
@@ -121,8 +122,7 @@ def answer_columns(
             ("value", answers.value, np.rint),
             ("lower", answers.lower, np.floor),
             ("upper", answers.upper, np.ceil),
-            ("plausible_low", low, np.floor),
-            ("plausible_high", high, np.ceil),
+            *drawn,
         )
     }
     scale = np.abs(answers.value) if kind is None else float(np.ptp(_ends(measures[0]))) / 5

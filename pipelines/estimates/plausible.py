@@ -1,7 +1,7 @@
 """Where an answer plausibly is, by a model of who stands behind the boxes. No guarantee: the certain bounds are one.
 
 People are drawn into every box and its rows dealt to them (``drawn_rows``), and the question is asked of what was
-drawn, 200 times, from seeds of their own. Of a group, with v the value and Q the quantiles of its draws,
+drawn, many times, from seeds of their own. Of a group, with v the value and Q the quantiles of its draws,
 
     plausible_low  = v - c max(v - Q(alpha / 2), 0)        and no further than lower
     plausible_high = v + c max(Q(1 - alpha / 2) - v, 0)    and no further than upper
@@ -127,10 +127,10 @@ def _at(drawn: Float64s, count: Int64s, part: float) -> Float64s:
 
 
 def _in_any(regions: Sequence[Mapping[Key, Match]], fields: Mapping[Any, Any], count: int) -> Bools:
-    met = np.zeros(count, np.bool_)
+    inside = np.zeros(count, np.bool_)
     for region in regions:
         own = np.ones(count, np.bool_)
         for name, match in region.items():
             own &= match(fields[name]) >= 0
-        met |= own
-    return met
+        inside |= own
+    return inside

@@ -360,9 +360,9 @@ class Quantile(OfRows):
         aim = np.array([float(q * int(n)) for n in np.unique(size)])[np.unique(size, return_inverse=True)[1]]
         at = np.clip(np.searchsorted(sums, before[begin] + aim), begin, end - 1)
         after = np.where(sums[at] == before[begin] + aim, np.minimum(at + 1, end - 1), at)
-        found = np.full(count, np.nan)
-        found[there] = x[at] / 2 + x[after] / 2
-        return found
+        quantiles = np.full(count, np.nan)
+        quantiles[there] = x[at] / 2 + x[after] / 2
+        return quantiles
 
     def q(self, options: Options) -> Fraction:
         """Which one."""

@@ -23,13 +23,6 @@ from tests.made_releases import FIRST_MS, JOBS, Made, made
 
 pytestmark = pytest.mark.filterwarnings("ignore::kanonflow.pipelines.estimates.estimate.WideBoundsWarning")
 
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds are tested here, on thousands of answers; what is drawn is tested in ``test_plausible.py``."""
-    monkeypatch.setitem(ReleasedTable.estimate.__kwdefaults__, "draws", 2)
-
-
 AGE = pa.struct([("min", pa.int64()), ("max", pa.int64()), ("nulls", pa.bool_())])
 Row = dict[str, Any]
 LEAST = float("-inf")
@@ -317,7 +310,7 @@ def test_wide_bounds_are_marked_and_warned_of() -> None:
     """Once an estimate, with how many; and not where they are narrow."""
     release = made(3, 60)
     table = ReleasedTable.of(release.released, release.bound)
-    with pytest.warns(WideBoundsWarning, match=r"the plausible intervals of \d+ of 4 groups are wide"):
+    with pytest.warns(WideBoundsWarning, match=r"the bounds of \d+ of 4 groups are wide"):
         found = table.estimate("count", by={"gender": ["F", "M"], "smoker": [True, False]})
     assert all(row["wide"] for row in found.rows())
     with warnings.catch_warnings():
