@@ -15,17 +15,13 @@ a model, and no bound: what it told beside what was met is in ``benchmarks/resul
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from scipy.special import ndtri
 
 from kanonflow.pipelines.analysis.band_counts import BandErrors, bands_of, judged
 from kanonflow.pipelines.analysis.released_fields import Kind
-from kanonflow.pipelines.analysis.released_files import open_releases, rows_of_release
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.estimates.coverage import Float64s
 from kanonflow.pipelines.estimates.distinct_boxes import box_codes, distinct_boxes
@@ -33,8 +29,6 @@ from kanonflow.pipelines.estimates.group_product import parts_of_column
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.kinds.forms import form_of
 
-MOST_ROWS = 300_000
-"""Rows that are read; of a larger release whole files of it, evenly over all."""
 _QUANTILES = 100
 _KINDS = (Kind.RANGE, Kind.SET, Kind.LABEL)
 
@@ -51,7 +45,8 @@ class ExpectedErrors(NamedTuple):
 def expected_errors(released: ReleasedTable, *, lasts: bool, share: float = 1.0) -> Iterator[ExpectedErrors]:
     """Of each quasi-identifier, but those whose labels only a hierarchy could tell apart. Deterministic.
 
-    lasts: whether its cohorts do. share: of all released rows that these are. O(fields x boxes x bands).
+    lasts: whether its cohorts do. share: of all boxes that these rows have: of a sample of all released rows, where
+    cohorts last of those of its windows. O(fields x boxes x bands).
     """
     columns = {}
     for field in released.fields:
@@ -71,8 +66,8 @@ def expected_errors(released: ReleasedTable, *, lasts: bool, share: float = 1.0)
     boxes = distinct_boxes(together, len(released))
     sizes = boxes.sizes.astype(np.float64)
     people = sizes if form.single_rows else np.minimum(sizes, form.k)
-    # Boxes that stand for others beside them: independent ones add up, those that last only have more rows.
-    scale = 1.0 if lasts else np.sqrt(share)
+    # Boxes that stand for others beside them, which are independent of them, add up.
+    scale = np.sqrt(share)
     for field, column in columns.items():
         bands = bands_of(field.name, column)
         parts = parts_of_column(field.name, column.of(boxes.first), codes[field][boxes.first], bands.parts)
@@ -97,19 +92,3 @@ def _told(counted: Float64s, deviation: Float64s, rows: int) -> BandErrors | Non
     errors = np.outer(deviation[these] / counted[these], ndtri(0.5 + levels / 2))
     median, ninth = np.quantile(errors, [0.5, 0.9]).tolist()
     return BandErrors(median, ninth, int(these.size))
-
-
-def expected_errors_of(output: Path) -> tuple[ExpectedErrors, ...]:
-    """Of the releases in a run's directory; () where there is none, or they differ in their form.
-
-    Raises InputError: a file is damaged. O(rows, but for ``MOST_ROWS`` of them at most)."""
-    try:
-        files = open_releases([output])
-    except InputError:
-        return ()
-    rows = [rows_of_release(path) for path in files.files]
-    every = -(-sum(rows) // MOST_ROWS)
-    some = replace(files, files=files.files[::every], epochs=files.epochs[::every])
-    released = ReleasedTable(pa.concat_tables(some.batches()), files.form)
-    lasts = files.form.epoch is not None
-    return tuple(expected_errors(released, lasts=lasts, share=len(released) / max(sum(rows), 1)))

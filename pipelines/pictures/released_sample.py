@@ -20,12 +20,18 @@ SAMPLE = 5_000
 
 
 class ReleasedSample:
-    """form: of the releases; None: there are none. rows: as the files have them. files: read; all_files: there are."""
+    """form: of the releases; None: there are none. rows: as the files have them. files: read; all_files: there are.
+    share: of the rows of the files that were read."""
 
     def __init__(
-        self, form: ReleaseForm | None, rows: Sequence[Mapping[str, Any]], files: int, all_files: int
+        self,
+        form: ReleaseForm | None,
+        rows: Sequence[Mapping[str, Any]],
+        files: int,
+        all_files: int,
+        share: float = 1.0,
     ) -> None:
-        self.form, self.rows, self.files, self.all_files = form, rows, files, all_files
+        self.form, self.rows, self.files, self.all_files, self.share = form, rows, files, all_files, share
 
     @cached_property
     def table(self) -> ReleasedTable | None:
@@ -43,15 +49,16 @@ def released_sample(release: Path, sample: int = SAMPLE) -> ReleasedSample:
     paths = release_paths(release)
     form = None
     rows: list[Mapping[str, Any]] = []
-    read = 0
+    read = there = 0
     for path in _spread(paths, sample):
         schema, sampled = _sampled(path, max(1, sample - len(rows)))
-        form = form or release_form(schema, with_epoch=False)
+        form = form or release_form(schema)
         rows += sampled
         read += 1
+        there += rows_of_release(path)
         if len(rows) >= sample:
             break
-    return ReleasedSample(form, rows, read, len(paths))
+    return ReleasedSample(form, rows, read, len(paths), len(rows) / max(there, 1))
 
 
 def _spread(paths: Sequence[Path], sample: int) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kanonflow.pipelines.analysis.expected_errors import ExpectedErrors, expected_errors_of
+from kanonflow.pipelines.analysis.expected_errors import ExpectedErrors, expected_errors
 from kanonflow.pipelines.analysis.query_error import QueryErrors
 from kanonflow.pipelines.chains.people_of_shard import people_by_shard
 from kanonflow.pipelines.chains.renewal_file import told_renewal
@@ -81,6 +81,15 @@ def _rejected(output: Path, metrics: Sequence[Record]) -> Mapping[str, int]:
     return by_reason or added(record["rows_rejected"] for record in metrics)
 
 
+def _count_errors(sample: ReleasedSample) -> tuple[ExpectedErrors, ...]:
+    """Of the whole release, by its sample."""
+    if sample.table is None or sample.form is None:
+        return ()
+    lasts = sample.form.epoch is not None
+    share = sample.share if lasts else sample.share * sample.files / sample.all_files
+    return tuple(expected_errors(sample.table, lasts=lasts, share=share))
+
+
 def run_facts(
     output: Path, judged: Judged | None, policy: Policy | None = None, compared: Compared | None = None
 ) -> RunFacts:
@@ -93,7 +102,7 @@ def run_facts(
     restricted = output / "restricted"
     summary = told_summary(restricted)
     verdict, report = read_verdict(output), read_report(output, judged)
-    payload = told_check(restricted)
+    payload, sample = told_check(restricted), released_sample(output / "release")
     metrics = tuple(with_defaults(read_records(restricted / "metrics")))
     return RunFacts(
         metrics=metrics,
@@ -105,7 +114,7 @@ def run_facts(
         settings=summary.get("settings") or ({} if policy is None else settings_of(policy)),
         payload=payload,
         seen=payload.get("fields", {}) if compared is None else compared.fields,
-        sample=released_sample(output / "release"),
+        sample=sample,
         released_again=released_again(output) or (verdict is not None and verdict.second_release),
         verdict=verdict,
         stands=stands(verdict, judged) and report is not None,
@@ -114,5 +123,5 @@ def run_facts(
         divided=divided_people(str(output)),
         shards=people_by_shard(str(output)) if (restricted / PLAN_FILE).is_file() else {},
         renewal=told_renewal(str(output)),
-        count_errors=expected_errors_of(output),
+        count_errors=_count_errors(sample),
     )
