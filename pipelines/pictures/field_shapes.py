@@ -31,11 +31,14 @@ def field_shapes(release: ReleasedTable, seen: Mapping[str, Parts]) -> Iterator[
     """
     drawn = (field for field in release.fields if field.kind in _PARTS)
     for number, field in enumerate(itertools.islice(drawn, MOST_FIELDS)):
-        parts = seen.get(field.name) or _PARTS[field.kind](release, field)
+        # Numbers that are categories have edges in the input, and none in the release.
+        own = seen.get(field.name, {})
+        fits = _ASKED[field.kind] in own
+        parts = own if fits else _PARTS[field.kind](release, field)
         if parts is None:
             continue
         after = _SHARES[field.kind](release, field, parts)
-        before = np.asarray(seen[field.name]["rows"], np.float64) if field.name in seen else None
+        before = np.asarray(own["rows"], np.float64) if fits else None
         yield _figure(number, field.name, parts, before, after)
 
 
@@ -99,5 +102,6 @@ def _column(release: ReleasedTable, field: ReleasedField) -> Any:
     return release.arrow().column(field.name).combine_chunks()
 
 
+_ASKED = {Kind.RANGE: "edges", Kind.SET: "values"}
 _PARTS = {Kind.RANGE: _range_parts, Kind.SET: _set_parts}
 _SHARES = {Kind.RANGE: _range_shares, Kind.SET: _set_shares}

@@ -35,10 +35,14 @@ class ReleasedSample:
 
     @cached_property
     def table(self) -> ReleasedTable | None:
-        """The rows to be asked; None where there are none."""
+        """The rows to be asked; None where there are none, or they are no rows of one form."""
         if self.form is None or not self.rows:
             return None
-        return ReleasedTable(pa.Table.from_pylist(list(self.rows), schema=self.form.arrow), self.form)
+        try:
+            table = pa.Table.from_pylist(list(self.rows), schema=self.form.arrow)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):  # of several forms, or junk
+            return None
+        return ReleasedTable(table, self.form)
 
 
 def released_sample(release: Path, sample: int = SAMPLE) -> ReleasedSample:

@@ -133,8 +133,9 @@ def _day(days: float) -> dt.date:
 def part_names(parts: Parts) -> Sequence[str]:
     """What stands below the bars."""
     if "values" in parts:
-        return [str(each).lower() if isinstance(each, bool) else each for each in parts["values"]] + [
-            "others"
+        return [
+            *(str(each).lower() if isinstance(each, bool) else str(each) for each in parts["values"]),
+            "others",
         ]
     edges = [_edge(each) for each in parts["edges"]]
     between = [f"{one}–{other}" for one, other in itertools.pairwise(edges)]

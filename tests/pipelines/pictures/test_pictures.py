@@ -137,6 +137,13 @@ def test_without_the_input_a_field_is_drawn_by_the_release(release: ReleasedTabl
         assert sum(exact(figure.table, "release")) == pytest.approx(1)
 
 
+def test_numbers_that_are_categories_are_drawn_by_the_release(release: ReleasedTable) -> None:
+    """A field whose input has edges and whose release has sets, or the other way round."""
+    seen = {"city": {"edges": [3.0], "rows": [1, 2]}, "age": {"values": [30], "rows": [1, 2]}}
+    assert {figure.title for figure in field_shapes(release, seen)} == {"age", "born", "city"}
+    assert part_names({"values": [3, True], "rows": [1, 2, 3]}) == ["3", "true", "others"]
+
+
 def ranges(names: dict[str, list[tuple[float, float]]]) -> ReleasedTable:
     """A release of ranges of doubles."""
     schema = release_schema()
