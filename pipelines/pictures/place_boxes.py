@@ -35,8 +35,11 @@ class _Ends(NamedTuple):
     @property
     def width(self) -> float:
         """Mean width of a range, as a share of all that the ranges span."""
-        span = np.nanmax(self.high) - np.nanmin(self.low)
-        return float(np.nanmean(self.high - self.low) / span) if span > 0 else np.inf
+        # As shares of the largest first: the width of two finite doubles can be infinite.
+        largest = max(float(np.nanmax(np.abs([self.low, self.high]))), np.finfo(np.float64).tiny)
+        low, high = self.low / largest, self.high / largest
+        span = np.nanmax(high) - np.nanmin(low)
+        return float(np.nanmean(high - low) / span) if span > 0 else np.inf
 
 
 def place_boxes(release: ReleasedTable) -> Iterator[Figure]:

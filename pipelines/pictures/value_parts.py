@@ -27,6 +27,8 @@ from kanonflow.schemas.value_units import to_units
 MOST_PARTS, MOST_VALUES = 12, 9
 _TAILS = 0.02
 """Of the rows at each end are beyond the edges, about."""
+_LARGEST = 1e300
+"""Above nothing is drawn, for widths would be infinite."""
 _EPOCH = dt.date(1970, 1, 1)
 _YEAR = 365.2425
 _DAYS = (1, 2, 7, 14, 28)
@@ -86,7 +88,7 @@ def as_numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float64] | None
 
 def round_edges(numbers: NDArray[np.float64], *, moments: bool) -> list[float]:
     """Where parts begin, ascending; [] if all would lie in one."""
-    numbers = numbers[np.isfinite(numbers)]
+    numbers = numbers[np.abs(numbers) <= _LARGEST]
     if not numbers.size:
         return []
     low, high = np.quantile(numbers, [_TAILS, 1 - _TAILS]).tolist()
