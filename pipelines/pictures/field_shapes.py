@@ -10,7 +10,7 @@ import numpy as np
 
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
-from kanonflow.pipelines.estimates.coverage import Float64s, RangeColumn, range_column, set_column
+from kanonflow.pipelines.estimates.coverage import Float64s
 from kanonflow.pipelines.estimates.query_parts import edge_in_units, interval
 from kanonflow.pipelines.pages.charts import paired_bars
 from kanonflow.pipelines.pages.pages import Figure
@@ -34,10 +34,11 @@ def field_shapes(release: ReleasedTable, seen: Mapping[str, Parts]) -> Iterator[
         # Numbers that are categories have edges in the input, and none in the release.
         own = seen.get(field.name, {})
         fits = _ASKED[field.kind] in own
-        parts = own if fits else _PARTS[field.kind](release, field)
+        column = release.column(field.name)
+        parts = own if fits else _PARTS[field.kind](field, column)
         if parts is None:
             continue
-        after = _SHARES[field.kind](release, field, parts)
+        after = _SHARES[field.kind](field, column, parts)
         before = np.asarray(own["rows"], np.float64) if fits else None
         yield _figure(number, field.name, parts, before, after)
 
@@ -61,45 +62,33 @@ def _figure(number: int, name: str, parts: Parts, before: Float64s | None, after
     return Figure(f"{name}{moved}", paired_bars(said, names, shown), table)
 
 
-def _range_parts(release: ReleasedTable, field: ReleasedField) -> Parts | None:
+def _range_parts(field: ReleasedField, column: Any) -> Parts | None:
     """As of an input that has the middle of each range."""
-    column = range_column(_column(release, field), release.form.k)
     low, high = column.low[column.valued], column.high[column.valued]
-    middles = low + (high - low) // 2 if column.whole else low / 2 + high / 2
+    # Halved first: the width of two whole numbers or doubles may be none.
+    middles = low // 2 + high // 2 if column.whole else low / 2 + high / 2
     return parts_of(from_units(middles, np.zeros(middles.size, bool), field.value))
 
 
-def _set_parts(release: ReleasedTable, field: ReleasedField) -> Parts | None:
-    sets = set_column(_column(release, field), release.form.k)
-    weights = {
-        value: float(sets.cover(frozenset([value])).share.sum()) for value in sets.each() if value is not None
-    }
+def _set_parts(field: ReleasedField, sets: Any) -> Parts | None:
+    weights = {value: _share(sets, frozenset([value])) for value in sets.each() if value is not None}
     most = sorted(weights, key=lambda value: (-weights[value], str(value)))[:MOST_VALUES]
     return {"values": most} if most else None
 
 
-def _range_shares(release: ReleasedTable, field: ReleasedField, parts: Parts) -> Float64s:
-    column = range_column(_column(release, field), release.form.k)
+def _range_shares(field: ReleasedField, column: Any, parts: Parts) -> Float64s:
     edges = [edge_in_units(field.name, field.value, each) for each in parts["edges"]]
-    return _shares(
-        column,
-        [interval(*pair, whole=column.whole) for pair in itertools.pairwise([-np.inf, *edges, np.inf])],
-    )
+    ends = itertools.pairwise([-np.inf, *edges, np.inf])
+    return np.array([_share(column, interval(*pair, whole=column.whole)) for pair in ends])
 
 
-def _shares(column: RangeColumn, queries: list[Any]) -> Float64s:
-    return np.array([column.cover(query).share.sum() for query in queries])
-
-
-def _set_shares(release: ReleasedTable, field: ReleasedField, parts: Parts) -> Float64s:
-    sets = set_column(_column(release, field), release.form.k)
-    named = [float(sets.cover(frozenset([value])).share.sum()) for value in parts["values"]]
+def _set_shares(field: ReleasedField, sets: Any, parts: Parts) -> Float64s:
     rest = frozenset(value for value in sets.each() if value is not None) - {*parts["values"]}
-    return np.array([*named, float(sets.cover(rest).share.sum()) if rest else 0.0])
+    return np.array([*(_share(sets, frozenset([value])) for value in parts["values"]), _share(sets, rest)])
 
 
-def _column(release: ReleasedTable, field: ReleasedField) -> Any:
-    return release.arrow().column(field.name).combine_chunks()
+def _share(column: Any, query: Any) -> float:
+    return float(column.cover(query).share.sum())
 
 
 _ASKED = {Kind.RANGE: "edges", Kind.SET: "values"}

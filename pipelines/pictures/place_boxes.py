@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kanonflow.pipelines.analysis.released_fields import Kind, ReleasedField
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
-from kanonflow.pipelines.estimates.coverage import Float64s, range_column
+from kanonflow.pipelines.estimates.coverage import Float64s
 from kanonflow.pipelines.pages.charts import plane_of_boxes
 from kanonflow.pipelines.pages.pages import Figure
 from kanonflow.pipelines.pictures.value_parts import as_numbers
@@ -76,7 +76,7 @@ def place_boxes(release: ReleasedTable) -> Iterator[Figure]:
 def _ends(release: ReleasedTable, field: ReleasedField) -> _Ends | None:
     if field.kind not in _RANGES or form_of(field.value).per_day is not None:
         return None
-    column = range_column(release.arrow().column(field.name).combine_chunks(), release.form.k)
+    column: Any = release.column(field.name)
     none = np.zeros(len(release), bool)
     ends = [as_numbers(from_units(each, none, field.value)) for each in (column.low, column.high)]
     numbers = [np.where(column.valued, each, np.nan) for each in ends if each is not None]
