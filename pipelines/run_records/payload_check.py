@@ -38,7 +38,7 @@ MEASURED = "measured.json"
 def write_check(output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
     """Write what was measured below ``output``, in the place of an earlier one; the file's path.
 
-    figures: of the payload, and how quasi-identifiers lie between round edges and over frequent words, as JSON has them.
+    figures: of the payload, and how quasi-identifiers lie (round edges, frequent words), as JSON has them.
     Raises OpenPlaceError: others could read it. UncheckedError: there was nothing to measure.
     """
     if not figures["rows"]:
