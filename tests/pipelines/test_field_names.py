@@ -21,6 +21,7 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.own_pipelines.anonymize_rows import AnonymizeRows
 from kanonflow.schemas.avro_names import avro_name
 from kanonflow.schemas.errors import PolicyError
+from tests.page_reading import read_page
 
 pytestmark = pytest.mark.thorough
 
@@ -147,6 +148,10 @@ def test_any_name_goes_through_runs_audits_and_exports(
     told(
         capsys, "anonymize", *given, "--output", out, "--secret-file", place / "secret", "--matching-records"
     )
+    report = read_page((out / "restricted" / "report.html").read_text(encoding="utf-8"))
+    assert {tuple(table.head[1:]) for name, table in report.tables.items() if name.startswith("shape_")} == {
+        ("input", "release")
+    }
     told(capsys, "verify", *given, "--release", out, "--secret-file", place / "secret")
     told(capsys, "verify", *given, "--release", out, "--matching-records")
     told(capsys, "report", out, *given)

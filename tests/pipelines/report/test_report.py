@@ -270,7 +270,8 @@ def test_the_closing_table_settings_and_payload_are_told(tmp_path: Path) -> None
             "verdict": "too few rows to tell",
         },
     ]
-    check = {"rows": 1000, "measured_at": "2024-06-01T11:00:00+00:00", "risks": risks}
+    fields = {"age": {"edges": [30, 60], "rows": [10, 20, 70]}}
+    check = {"rows": 1000, "measured_at": "2024-06-01T11:00:00+00:00", "risks": risks, "fields": fields}
     (restricted / "check.json").write_text(json.dumps(check))
     run = {"policy_name": "mine", "accepted_risks": {"amount": "nobody <else> sees it"}}
     (restricted / "run.json").write_text(json.dumps(run))
@@ -285,6 +286,12 @@ def test_the_closing_table_settings_and_payload_are_told(tmp_path: Path) -> None
     assert page.tables["times"].records()["total (closing table)"] == ["12.5"]
     assert page.tables["times"].records()["the run ended"] == ["2024-06-01 12:00:00 UTC"]
     assert "nobody <else>" not in public.text
+    assert page.tables["shape_0"].column("input") == [0.1, 0.2, 0.7]
+    assert "shape_0" not in public.tables
+    fields["age"]["rows"].pop()
+    (restricted / "check.json").write_text(json.dumps(check))
+    with pytest.raises(InputError, match=r"check\.json: the value of fields"):
+        write_report(str(out))
 
 
 def test_a_streams_directory_is_told(tmp_path: Path) -> None:
@@ -500,6 +507,11 @@ def test_errors_of_queries_are_told_with_the_input(tmp_path: Path) -> None:
     for three in shares:
         assert all(one <= other for one, other in itertools.pairwise(three))
     assert page.tables["settings"].records()["window"] == ["1d"]
+    shapes = [name for name in page.tables if name.startswith("shape_")]
+    assert shapes
+    for name in shapes:
+        assert page.tables[name].head[1:] == ["input", "release"]
+        assert sum(filter(None, page.tables[name].column("input"))) == pytest.approx(1)
 
 
 @pytest.mark.thorough
