@@ -18,21 +18,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
 
+from benchmarks.by_data_set import Tables, by_data_set
 from benchmarks.data_sets import (
     ADULT,
     COMPLETE_JOURNEY,
     SPARKOV,
     DataSet,
-    MissingDataError,
     data_path,
 )
-from benchmarks.result_files import Findings, add_result_arguments, environment, publish
-from benchmarks.using_releases import input_table
+from benchmarks.result_files import Findings
+from benchmarks.tagged_releases import input_table
 from benchmarks.worth import releases
 from kanonflow.pipelines.analysis.band_counts import Bands, band_errors, bands_of, counts_by
 from kanonflow.pipelines.analysis.expected_errors import expected_errors
@@ -59,8 +58,11 @@ CHANGED = ("sparkov", "age", "age, evenly", "region", "region, evenly")
 SUMMARY = ("data", "release", *FIGURES, "ratio", "ratio 90%")
 
 
-def measure_case(tables: dict[str, Any], data: DataSet, rows: int, seeds: int) -> None:
+def measure_case(tables: Tables, data: DataSet, arguments: argparse.Namespace) -> None:
     """All figures of one data set."""
+    rows, seeds = arguments.rows or ROWS, arguments.seeds
+    if data is SPARKOV:
+        measure_changes(tables["changes"], 2 * rows)
     for mode, policy in releases(data.name, 5):
         if mode not in MODES:
             continue
@@ -128,29 +130,13 @@ def measure_changes(table: Any, rows: int) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="Errors of counts that are told, beside those that are met.")
-    parser.add_argument("--rows", type=int, default=ROWS, help="at most so many rows of each data set")
-    parser.add_argument("--data", nargs="*", help="only these data sets")
     parser.add_argument("--seeds", type=int, default=2)
-    add_result_arguments(parser)
-    arguments = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    begun = environment()
-    findings = Findings("expected_errors", __doc__ or "")
-    tables = {
-        "summary": findings.table("Errors of counts told and met, %, mean of the fields", SUMMARY),
-        "fields": findings.table("Errors of counts told and met, %, field by field", FIELDS),
-        "changes": findings.table("Counts by age and region under changes of the policy, %", CHANGED),
+    titles = {
+        "summary": ("Errors of counts told and met, %, mean of the fields", SUMMARY),
+        "fields": ("Errors of counts told and met, %, field by field", FIELDS),
+        "changes": ("Counts by age and region under changes of the policy, %", CHANGED),
     }
-    for data in CASES:
-        if arguments.data and data.name not in arguments.data:
-            continue
-        try:
-            measure_case(tables, data, arguments.rows, arguments.seeds)
-            if data is SPARKOV:
-                measure_changes(tables["changes"], 2 * arguments.rows)
-        except MissingDataError as missing:
-            findings.skipped.append(str(missing))
-    return publish(findings, arguments, begun)
+    return by_data_set(argv, parser, Findings("expected_errors", __doc__ or ""), titles, CASES, measure_case)
 
 
 if __name__ == "__main__":

@@ -18,26 +18,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.data_sets import DataSet, MissingDataError, data_path
-from benchmarks.result_files import Findings, add_result_arguments, environment, publish
+from benchmarks.by_data_set import Tables, by_data_set
+from benchmarks.data_sets import DataSet
+from benchmarks.result_files import Findings
 from benchmarks.stopwatch import timed
-from benchmarks.using_releases import TAG, input_table
+from benchmarks.tagged_releases import tagged_release
 from benchmarks.worth import BANDS, CASES, releases
 from kanonflow.pipelines.analysis.query_error import own_column
 from kanonflow.pipelines.analysis.released_fields import Kind
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.estimates.coverage import RangeColumn
 from kanonflow.pipelines.estimates.query_parts import interval_parts
-from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.rows.classify import classify
-from kanonflow.transforms.secret.seeds import Secret
 
 QUESTIONS = ("count", "sum", "mean", "quantile")
 DRAWS = 200
@@ -124,20 +121,15 @@ def line(told: list[Told]) -> Iterator[float]:
     yield float((high - low).sum() / max(np.abs(value - true).sum(), 1e-9))
 
 
-def measure_case(tables: dict[str, Any], data: DataSet, of: str | None, rows: int, seed: int) -> None:
+def measure_case(tables: Tables, data: DataSet, arguments: argparse.Namespace) -> None:
     """All figures of one data set."""
+    of, rows = CASES[data]
+    rows, seed = min(rows, arguments.rows or rows), arguments.seed
     for k in (5, 10):
         for mode, policy in releases(data.name, k):
             if mode in RIVALS:
                 continue
-            bound, table = input_table(data_path(data), policy, rows)
-            canonical = classify(table.select(list(bound.input_columns)), bound).rows
-            made = anonymize_table(table, policy, Secret(bytes([seed]) * 32), text=True, threads=1).released
-            numbers = np.asarray(canonical.column(TAG))
-            order = np.argsort(numbers, kind="stable")
-            places = np.searchsorted(numbers[order], np.asarray(made.column(TAG)))
-            truth, read = canonical.take(pa.array(order[places])), ReleasedTable.of(made, bound)
-            names = {column.published_name: column.name for column in bound.columns}
+            read, truth, names = tagged_release(data, policy, rows, seed)
             seconds, answers = 0.0, 0
             for what in QUESTIONS if of is not None else QUESTIONS[:1]:
                 told, spent = timed(answered, read, truth, names, what, of or "")
@@ -150,26 +142,12 @@ def measure_case(tables: dict[str, Any], data: DataSet, of: str | None, rows: in
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="How often plausible intervals hold.")
-    parser.add_argument("--rows", type=int, help="at most so many rows of each data set")
-    parser.add_argument("--data", nargs="*", help="only these data sets")
     parser.add_argument("--seed", type=int, default=1)
-    add_result_arguments(parser)
-    arguments = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    begun = environment()
-    findings = Findings("plausible", __doc__ or "")
-    tables = {
-        "held": findings.table("Truths within plausible intervals of 95%", COLUMNS),
-        "speed": findings.table("What it takes", SPEED),
+    titles = {
+        "held": ("Truths within plausible intervals of 95%", COLUMNS),
+        "speed": ("What it takes", SPEED),
     }
-    for data, of, rows in CASES:
-        if arguments.data and data.name not in arguments.data:
-            continue
-        try:
-            measure_case(tables, data, of, min(rows, arguments.rows or rows), arguments.seed)
-        except MissingDataError as missing:
-            findings.skipped.append(str(missing))
-    return publish(findings, arguments, begun)
+    return by_data_set(argv, parser, Findings("plausible", __doc__ or ""), titles, CASES, measure_case)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,33 +28,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.by_data_set import Tables, by_data_set
 from benchmarks.data_sets import (
     COMPLETE_JOURNEY,
     SPARKOV,
     DataSet,
-    MissingDataError,
     data_path,
     example_policy,
 )
-from benchmarks.result_files import Findings, add_result_arguments, environment, publish
+from benchmarks.result_files import Findings
 from benchmarks.stopwatch import timed
+from benchmarks.tagged_releases import TAG, behind, input_table, naive, tagged
 from kanonflow.pipelines.analysis.export_release import export_releases
 from kanonflow.pipelines.analysis.query_error import QueryError, query_errors
 from kanonflow.pipelines.analysis.released_fields import Kind
 from kanonflow.pipelines.analysis.released_table import ReleasedTable, read_release
-from kanonflow.pipelines.feeds.input_files import find_inputs, input_schema
-from kanonflow.pipelines.feeds.read_files import read_batches
 from kanonflow.schemas.avro_schema import release_avro_schema
-from kanonflow.schemas.bound_policy import BoundPolicy, bind
-from kanonflow.schemas.policy import Policy
-from kanonflow.schemas.policy_fields import Field, Role
+from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.transforms.columns.avro_encoding import avro_file
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.rows.classify import classify
-from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.secret.seeds import Secret
 
-TAG = "row_number"
 ERRORS = (
     "data",
     "what",
@@ -72,37 +66,17 @@ ERRORS = (
 WHOLE = ("data", "what", "queries", "median", "90%", "worst")
 GROUPS = ("data", "by", "what", "groups", "median", "worst", "naive worst", "within", "median width")
 SPEED = ("data", "rows", "step", "seconds, CPU")
-CASES: tuple[tuple[DataSet, str, tuple[dict[str, Any], ...]], ...] = (
-    (
-        SPARKOV,
+CASES: dict[DataSet, tuple[str, tuple[dict[str, Any], ...]]] = {
+    SPARKOV: (
         "amt",
         ({"dob": "10y", "gender": "each"}, {"dob": "20y"}, {"window": "1mo"}, {"gender": "each"}),
     ),
-    (COMPLETE_JOURNEY, "sales_value", ({"age": "each", "income": "each"}, {"age": "each"}, {"window": "1q"})),
-)
-
-
-def tagged(policy: Policy) -> Policy:
-    """The policy with the number of each row among what is published as it is; long, so that it is told exactly."""
-    return replace(policy, fields=(*policy.fields, Field(TAG, Role.INSENSITIVE, "long")))
-
-
-def input_table(path: Path, policy: Policy, rows: int | None) -> tuple[BoundPolicy, pa.Table]:
-    """The rows of a file as text, with their numbers, and the policy as bound to them."""
-    (file,) = find_inputs([str(path)])
-    schema = input_schema([file])
-    columns = [
-        field.name for field in policy.fields if field.role is not Role.IDENTIFIER and field.name != TAG
-    ]
-    table = pa.concat_tables(from_ipc(batch.ipc) for batch in read_batches(file, columns))
-    table = table.slice(0, rows).append_column(
-        TAG, pa.array(map(str, range(min(rows or 10**9, table.num_rows))))
-    )
-    table = table.select([*columns, TAG])
-    for field in policy.fields:
-        if field.role is Role.IDENTIFIER:
-            table = table.append_column(field.name, pa.nulls(table.num_rows, pa.string()))
-    return bind(policy, table.schema, text=schema.text, source=path.name), table
+    COMPLETE_JOURNEY: (
+        "sales_value",
+        ({"age": "each", "income": "each"}, {"age": "each"}, {"window": "1q"}),
+    ),
+}
+"""The payload of means, and the groups that are asked for."""
 
 
 def check_attributes(rows: pa.Table, bound: BoundPolicy) -> None:
@@ -112,26 +86,6 @@ def check_attributes(rows: pa.Table, bound: BoundPolicy) -> None:
     names = [column.name for column in bound.quasis]
     people = len(rows.column(individual.name).unique())
     assert rows.group_by([individual.name, *names]).aggregate([]).num_rows == people, "attributes change"
-
-
-def naive(released: ReleasedTable) -> ReleasedTable:
-    """The release as somebody reads it who takes the middle of a range and the first member of a set."""
-    table = released.arrow()
-    for field in released.fields:
-        array = table.column(field.name).combine_chunks()
-        if field.kind is Kind.RANGE:
-            middle = released.flat("mid").column(field.name).combine_chunks()
-            if pa.types.is_integer(field.value):
-                middle = pc.floor(middle)
-            middle = middle.cast(field.value)
-            array = pa.StructArray.from_arrays([middle, middle, middle.is_null()], fields=list(array.type))
-        elif field.kind is Kind.SET:
-            first = pc.list_element(array, 0)
-            array = pa.ListArray.from_arrays(pa.array(np.arange(len(first) + 1), pa.int32()), first).cast(
-                array.type
-            )
-        table = table.set_column(table.schema.get_field_index(field.name), field.name, array)
-    return ReleasedTable(table, released.form)
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:
@@ -183,14 +137,9 @@ def same(one: dict[str, tuple[int, float]], other: dict[str, tuple[int, float]])
     )
 
 
-def measure_case(
-    findings: dict[str, Any],
-    data: DataSet,
-    of: str,
-    groups: tuple[dict[str, Any], ...],
-    arguments: argparse.Namespace,
-) -> None:
+def measure_case(findings: Tables, data: DataSet, arguments: argparse.Namespace) -> None:
     """All figures of one data set."""
+    of, groups = CASES[data]
     policy = tagged(example_policy(data.name))
     bound, table = input_table(data_path(data), policy, arguments.rows)
     rows = classify(table.select(list(bound.input_columns)), bound).rows
@@ -207,9 +156,7 @@ def measure_case(
         found = engines(Path(exported.written), of)
         assert same(found["polars"], found["DuckDB"]), "polars and DuckDB"
         assert same(found["polars"], found["pandas"]), "polars and pandas"
-    by_number = pa.array(np.argsort(np.asarray(rows.column(TAG)), kind="stable"))
-    places = np.searchsorted(np.sort(np.asarray(rows.column(TAG))), np.asarray(read.arrow().column(TAG)))
-    truth = rows.take(by_number).take(pa.array(places))
+    truth = behind(rows, read.arrow())
     add_errors(findings, data.name, truth, rows, read, arguments)
     for by in groups:
         add_groups(findings, data.name, by, of, truth, read, bound)
@@ -225,7 +172,7 @@ def write(released: pa.Table, bound: BoundPolicy, folder: Path) -> None:
 
 
 def add_errors(
-    findings: dict[str, Any],
+    findings: Tables,
     name: str,
     truth: pa.Table,
     rows: pa.Table,
@@ -267,7 +214,7 @@ def add_errors(
 
 
 def add_groups(
-    findings: dict[str, Any],
+    findings: Tables,
     name: str,
     by: dict[str, Any],
     of: str,
@@ -338,29 +285,15 @@ def _exact(truth: pa.Table, read: ReleasedTable, bound: BoundPolicy) -> Released
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="What answers from a release are worth.")
-    parser.add_argument("--rows", type=int, help="only the first rows of each data set")
-    parser.add_argument("--queries", type=int, default=400)
-    parser.add_argument("--data", nargs="*", help="only these data sets")
     parser.add_argument("--seed", type=int, default=1)
-    add_result_arguments(parser)
-    arguments = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    begun = environment()
-    findings = Findings("using_releases", __doc__ or "")
-    tables = {
-        "errors": findings.table("Random queries against the released rows", ERRORS),
-        "whole": findings.table("The same against all rows of the input, rejected ones too", WHOLE),
-        "groups": findings.table("Groups against the released rows", GROUPS),
-        "speed": findings.table("What it takes", SPEED),
+    parser.add_argument("--queries", type=int, default=400)
+    titles = {
+        "errors": ("Random queries against the released rows", ERRORS),
+        "whole": ("The same against all rows of the input, rejected ones too", WHOLE),
+        "groups": ("Groups against the released rows", GROUPS),
+        "speed": ("What it takes", SPEED),
     }
-    for data, of, groups in CASES:
-        if arguments.data and data.name not in arguments.data:
-            continue
-        try:
-            measure_case(tables, data, of, groups, arguments)
-        except MissingDataError as missing:
-            findings.skipped.append(str(missing))
-    return publish(findings, arguments, begun)
+    return by_data_set(argv, parser, Findings("using_releases", __doc__ or ""), titles, CASES, measure_case)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -28,29 +27,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.by_data_set import Tables, by_data_set
 from benchmarks.data_sets import (
     ADULT,
     COMPLETE_JOURNEY,
     SPARKOV,
     DataSet,
-    MissingDataError,
     afresh,
-    data_path,
     example_policy,
 )
-from benchmarks.result_files import Findings, add_result_arguments, environment, publish
-from benchmarks.using_releases import TAG, input_table, naive, tagged
+from benchmarks.result_files import Findings
+from benchmarks.tagged_releases import naive, tagged, tagged_release
 from kanonflow.pipelines.analysis.query_error import own_column
 from kanonflow.pipelines.analysis.released_fields import Kind
-from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.estimates.coverage import Interval, RangeColumn
-from kanonflow.pipelines.estimates.distinct_boxes import distinct_boxes
+from kanonflow.pipelines.estimates.distinct_boxes import box_codes, distinct_boxes
 from kanonflow.pipelines.estimates.query_parts import interval_parts
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_choices import Protection
-from kanonflow.transforms.one_table import anonymize_table
-from kanonflow.transforms.rows.classify import classify
-from kanonflow.transforms.secret.seeds import Secret
 
 Float64s = NDArray[np.float64]
 BANDS: dict[str, Any] = {
@@ -60,11 +54,12 @@ BANDS: dict[str, Any] = {
     "city_pop": [0, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000],
     "age": [0, 25, 35, 45, 55, 65, 100],
 }
-CASES: tuple[tuple[DataSet, str | None, int], ...] = (
-    (SPARKOV, "amt", 10_000),
-    (COMPLETE_JOURNEY, "sales_value", 10_000),
-    (ADULT, None, 5_000),
-)
+CASES: dict[DataSet, tuple[str | None, int]] = {
+    SPARKOV: ("amt", 10_000),
+    COMPLETE_JOURNEY: ("sales_value", 10_000),
+    ADULT: (None, 5_000),
+}
+"""The payload of means, and how many rows are taken."""
 WAYS = ("middles", "evenly", "EM", "people")
 EM_STEPS = 100
 FIELDS = ("data", "k", "release", "field", *WAYS)
@@ -131,7 +126,7 @@ def dashboard(
         ]
         if errors:
             means[way] = 100.0 * float(np.mean(errors))
-    boxes = distinct_boxes([even], count)
+    boxes = distinct_boxes([box_codes(even)], count)
     shares = np.zeros((boxes.first.size, len(queries)))
     for place, query in enumerate(queries):
         met = even.of(boxes.first).cover(query)
@@ -141,21 +136,15 @@ def dashboard(
     return misplaced, means
 
 
-def measure_case(tables: dict[str, Any], data: DataSet, of: str | None, rows: int, seed: int) -> None:
+def measure_case(tables: Tables, data: DataSet, arguments: argparse.Namespace) -> None:
     """All figures of one data set."""
+    of, rows = CASES[data]
+    rows, seed = min(rows, arguments.rows or rows), arguments.seed
     for k in (5, 10):
         for mode, policy in releases(data.name, k):
-            bound, table = input_table(data_path(data), policy, rows)
-            canonical = classify(table.select(list(bound.input_columns)), bound).rows
-            made = anonymize_table(table, policy, Secret(bytes([seed]) * 32), text=True, threads=1).released
-            numbers = np.asarray(canonical.column(TAG))
-            order = np.argsort(numbers, kind="stable")
-            places = np.searchsorted(numbers[order], np.asarray(made.column(TAG)))
-            truth = canonical.take(pa.array(order[places]))
-            read = ReleasedTable.of(made, bound)
+            read, truth, names = tagged_release(data, policy, rows, seed)
             middles = naive(read)
-            paid = None if of is None else (_numbers(made, of), _numbers(truth, of))
-            names = {column.published_name: column.name for column in bound.columns}
+            paid = None if of is None else (_numbers(read.arrow(), of), _numbers(truth, of))
             found = []
             for field in read.fields:
                 if field.kind not in (Kind.RANGE, Kind.SET):
@@ -202,27 +191,13 @@ def _numbers(table: pa.Table, name: str) -> Float64s:
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="What a release is worth by how its boxes are flattened.")
-    parser.add_argument("--rows", type=int, help="at most so many rows of each data set")
-    parser.add_argument("--data", nargs="*", help="only these data sets")
     parser.add_argument("--seed", type=int, default=1)
-    add_result_arguments(parser)
-    arguments = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    begun = environment()
-    findings = Findings("worth", __doc__ or "")
-    tables = {
-        "summary": findings.table("Rows misplaced, %, mean of the fields", SUMMARY),
-        "fields": findings.table("Rows misplaced, %, field by field", FIELDS),
-        "means": findings.table("Means of payload by bands, error in %, mean of the fields", MEANS),
+    titles = {
+        "summary": ("Rows misplaced, %, mean of the fields", SUMMARY),
+        "fields": ("Rows misplaced, %, field by field", FIELDS),
+        "means": ("Means of payload by bands, error in %, mean of the fields", MEANS),
     }
-    for data, of, rows in CASES:
-        if arguments.data and data.name not in arguments.data:
-            continue
-        try:
-            measure_case(tables, data, of, min(rows, arguments.rows or rows), arguments.seed)
-        except MissingDataError as missing:
-            findings.skipped.append(str(missing))
-    return publish(findings, arguments, begun)
+    return by_data_set(argv, parser, Findings("worth", __doc__ or ""), titles, CASES, measure_case)
 
 
 if __name__ == "__main__":
