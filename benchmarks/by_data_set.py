@@ -19,23 +19,30 @@ def by_data_set(
     titles: Mapping[str, tuple[str, tuple[str, ...]]],
     cases: Iterable[DataSet],
     measure: Callable[[Tables, DataSet, argparse.Namespace], None],
+    *,
+    apart: bool = False,
 ) -> int:
     """Measures each data set that is there, and writes what was found after each. titles: of tables, and their columns,
-    by the name that ``measure`` has them under. Returns the exit code."""
+    by the name that ``measure`` has them under. apart: in files of its own each. Returns the exit code."""
     parser.add_argument("--rows", type=int, help="at most so many rows of each data set")
     parser.add_argument("--data", nargs="*", help="only these data sets")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     begun = environment()
-    tables = {name: findings.table(title, columns) for name, (title, columns) in titles.items()}
-    wanted = [data for data in cases if not arguments.data or data.name in arguments.data]
-    for data in wanted:
+    name, protocol = findings.name, findings.protocol
+    tables = {key: findings.table(*title) for key, title in titles.items()}
+    for data in cases:
+        if arguments.data and data.name not in arguments.data:
+            continue
+        if apart:
+            findings = Findings(f"{name}_{data.name}", protocol, module=name)
+            tables = {key: findings.table(*title) for key, title in titles.items()}
         try:
             measure(tables, data, arguments)
         except MissingDataError as missing:
             findings.skipped.append(str(missing))
-        else:
-            if data is not wanted[-1]:
-                publish(findings, arguments, begun)
-    return publish(findings, arguments, begun)
+        if apart:
+            findings.tables = [table for table in findings.tables if table.rows]
+        publish(findings, arguments, begun)
+    return 0

@@ -32,9 +32,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from numpy.typing import NDArray
 
 from benchmarks.data_sets import ADULT, MissingDataError, data_path, example_policy
+from benchmarks.outcome_models import Features, Float64s, auc, logistic, middle
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
@@ -47,7 +47,6 @@ from kanonflow.transforms.secret.seeds import Secret
 OUTCOME, MADE = "salary_class", "score"
 MODEL_K, SAMPLE_K = 10, 5
 TABLES = 5
-Float64s = NDArray[np.float64]
 
 
 def release(rows: pa.Table, k: int) -> ReleasedTable:
@@ -59,64 +58,9 @@ def release(rows: pa.Table, k: int) -> ReleasedTable:
     return ReleasedTable.of(made.released, bind(policy, rows.schema, text=False, source="adult"))
 
 
-def middle(found: ReleasedTable) -> pa.Table:
-    """A value a cell, as somebody reads a release who does not care."""
-    flat, nested = found.flat("mid"), found.arrow()
-    columns = {}
-    for name in nested.column_names:
-        column = nested.column(name)
-        columns[name] = pc.list_element(column, 0) if pa.types.is_list(column.type) else flat.column(name)
-    return pa.table(columns)
-
-
-class Features:
-    """The design of the models. levels: of each category but the first, of the raw rows."""
-
-    def __init__(self, raw: pa.Table) -> None:
-        names = [name for name in raw.column_names if name not in ("age", OUTCOME)]
-        self.levels = {name: sorted(raw.column(name).unique().to_pylist())[1:] for name in names}
-
-    def of(self, table: pa.Table, sets: pa.Table | None = None) -> Float64s:
-        """float64 (n, p). sets: categories as lists, of which each member has a share."""
-        age = np.asarray(table.column("age"), np.float64) / 10 - 4
-        columns = [np.ones(age.size), age, age**2]
-        for name, levels in self.levels.items():
-            if sets is None:
-                codes = np.asarray(pc.fill_null(pc.index_in(table.column(name), pa.array(levels)), -1))
-                columns += [codes == code for code in range(len(levels))]
-                continue
-            lists = sets.column(name).combine_chunks()
-            counts = np.asarray(pc.list_value_length(lists))
-            of = np.repeat(np.arange(age.size), counts)
-            codes = np.asarray(pc.fill_null(pc.index_in(lists.flatten(), pa.array(levels)), -1))
-            for code in range(len(levels)):
-                columns.append(np.bincount(of[codes == code], minlength=age.size) / counts)
-        return np.column_stack(columns).astype(np.float64)
-
-
 def above(table: pa.Table) -> Float64s:
     """1 of those who earn more than 50K."""
     return np.asarray(pc.equal(table.column(OUTCOME), ">50K").cast(pa.float64()))
-
-
-def logistic(x: Float64s, y: Float64s) -> Float64s:
-    """Newton's method with a ridge of 1."""
-    best = np.zeros(x.shape[1])
-    for _ in range(12):
-        chance = 1 / (1 + np.exp(-x @ best))
-        hessian = (x * (chance * (1 - chance))[:, None]).T @ x + np.eye(best.size)
-        step = np.linalg.solve(hessian, x.T @ (y - chance) - best)
-        best = best + step
-        if np.abs(step).max() < 1e-5:
-            break
-    return best
-
-
-def auc(score: Float64s, y: Float64s) -> float:
-    """How often one above 50K has the higher score than one below; ties count half."""
-    low, high = np.sort(score[y == 0]), score[y == 1]
-    ranks = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
-    return float(ranks.sum() / 2 / low.size / high.size)
 
 
 def add_gaps(findings: Findings, raw: pa.Table, arguments: argparse.Namespace) -> None:
@@ -125,7 +69,9 @@ def add_gaps(findings: Findings, raw: pa.Table, arguments: argparse.Namespace) -
         "AUC gap to the same model on raw rows",
         ("trained on", "mean", *map(str, range(arguments.splits)), "seconds, CPU"),
     )
-    features = Features(raw)
+    features = Features(
+        raw, {"age": (40, 10)}, [name for name in raw.column_names if name not in ("age", OUTCOME)]
+    )
     gaps: dict[str, list[float]] = {}
     seconds: dict[str, float] = {}
     for split in range(arguments.splits):

@@ -83,6 +83,10 @@ def hulls(labels: NDArray[np.integer], quasi: pa.Table, bound: BoundPolicy) -> p
             box = pa.StructArray.from_arrays(
                 [low, high, pa.array(np.zeros(len(box), np.bool_))], ["min", "max", "nulls"]
             )
+        else:
+            # Lest a member's place tell whose it is.
+            members = [sorted(each, key=lambda value: (value is None, value)) for each in box.to_pylist()]
+            box = pa.array(members, box.type)
         grouped[column.published_name] = box
     return pa.table(grouped).take(pa.array(np.unique(labels, return_inverse=True)[1]))
 

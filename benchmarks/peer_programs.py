@@ -1,4 +1,4 @@
-"""What runs inside the peers' own environment: reads Adult, anonymizes it with one peer, writes the classes.
+"""What runs inside the peers' own environment: reads a table, anonymizes it with one peer, writes the classes.
 
 Run by ``benchmarks.peers`` with that environment's Python, which has no kanonflow; hence no import of ours here.
 """
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 SENSITIVE = "salary-class"
+WINDOW = "window"
+"""A column by whose values rows are anonymized apart, where there is one."""
 
 
 def anonypy_labels(frame: Any, quasi: list[str], k: int) -> Any:
-    """Class of each row by anonypy's Mondrian."""
+    """Class of each row by anonypy's Mondrian; -1 in windows of fewer than k rows, of which it makes one class."""
     import numpy
     from anonypy.mondrian import Mondrian  # type: ignore[import-not-found]
 
@@ -23,8 +25,13 @@ def anonypy_labels(frame: Any, quasi: list[str], k: int) -> Any:
         if frame[name].dtype == object:
             frame[name] = frame[name].astype("category")
     labels = numpy.full(len(frame), -1)
-    for number, rows in enumerate(Mondrian(frame, quasi).partition(k)):
-        labels[rows] = number
+    number = 0
+    windows = frame.groupby(WINDOW).indices.values() if WINDOW in frame else [numpy.arange(len(frame))]
+    for own in windows:
+        for rows in Mondrian(frame.iloc[own].reset_index(drop=True), quasi).partition(k):
+            if len(rows) >= k:
+                labels[own[rows]] = number
+                number += 1
     return labels
 
 
@@ -52,7 +59,7 @@ def main(argv: list[str]) -> None:
 
     peer, path, k, target = argv
     frame = pandas.read_csv(path, sep=";")
-    quasi = [name for name in frame.columns if name != SENSITIVE]
+    quasi = [name for name in frame.columns if name not in (SENSITIVE, WINDOW)]
     began = time.process_time()
     if peer == "anonypy":
         labels = anonypy_labels(frame, quasi, int(k))

@@ -35,7 +35,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import SPARKOV, MissingDataError, data_path
-from benchmarks.imputed_models import auc, logistic
+from benchmarks.outcome_models import auc, floats, logistic
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from kanonflow.pipelines.analysis.released_table import RangeColumn, ReleasedTable
@@ -110,11 +110,6 @@ def bills(seed: int) -> Case:
     money = {name: (0, 2_000_000) for name in numbers if name.startswith("paid")}
     money |= {name: (-500_000, 2_000_000) for name in numbers if name.startswith("bill")}
     return Case("bills", table, {"limit": (0, 1_000_000), **money, "age": (0, 120)})
-
-
-def floats(table: pa.Table, name: str) -> Float64s:
-    """A column of numbers."""
-    return np.asarray(table.column(name).cast(pa.float64()))
 
 
 def scaled(case: Case, rows: pa.Table) -> dict[str, dict[str, Any]]:

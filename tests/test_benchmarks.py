@@ -41,6 +41,7 @@ from benchmarks import (
     using_releases,
     warm_start,
     worth,
+    worth_releases,
 )
 from benchmarks import classes as classes_benchmark
 from benchmarks.call_log import watch
@@ -98,6 +99,7 @@ BENCHMARKS = (
     using_releases,
     warm_start,
     worth,
+    worth_releases,
 )
 DAYS, PEOPLE = 4, 14
 
