@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from benchmarks.publishers import Source
 from benchmarks.worth import BANDS
 from kanonflow.pipelines.analysis.query_error import own_column
-from kanonflow.pipelines.analysis.released_fields import Kind
+from kanonflow.pipelines.analysis.released_fields import WINDOW, Kind
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
-from kanonflow.pipelines.estimates.coverage import RangeColumn
+from kanonflow.pipelines.estimates.coverage import Interval, RangeColumn, window_column
 from kanonflow.pipelines.estimates.query_parts import interval_parts
+from kanonflow.schemas.policy import Policy
 
 TOP = 5
 LISTED = 10
@@ -37,8 +38,8 @@ class Uses(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What is asked of a feed. queries: of each field. periods: how many, and of which windows. lists: fields of the
-    top lists. names: published name -> column of the feed."""
+    """What is asked of a feed. queries: of each field. periods: how many, of so many windows each from the first on.
+    lists: fields of the top lists. names: published name -> column of the feed."""
 
     queries: Mapping[str, list[Any]]
     first: int
@@ -47,9 +48,25 @@ class Asked(NamedTuple):
     lists: frozenset[str]
     names: Mapping[str, str]
 
-    def period(self, window: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of each row; what is released later than the last is in the last."""
-        return np.minimum((window - self.first) // self.windows, self.periods - 1)
+    def of_windows(self, window: NDArray[np.int64]) -> Float64s:
+        """The period of rows by the number of their window, one of each row, float64 (n, periods)."""
+        return np.eye(self.periods)[np.minimum((window - self.first) // self.windows, self.periods - 1)]
+
+    def of_release(self, policy: Policy, read: ReleasedTable) -> Float64s:
+        """Its rows' shares of the periods, float64 (n, periods): a row that waited may be of any window since. What is
+        beyond the last period is in it."""
+        size = policy.window_ms
+        if size is None:
+            return np.ones((len(read), 1))
+        ends = (read.arrow().column(name).combine_chunks() for name in WINDOW)
+        column = window_column(*ends, read.form.k)
+        shares = np.zeros((len(read), self.periods))
+        for period in range(self.periods):
+            begin = policy.window_offset_ms + (self.first + period * self.windows) * size
+            cover = column.cover(Interval(begin, begin + self.windows * size - 1, whole=True))
+            shares[cover.rows, period] = cover.share
+        shares[:, -1] += 1.0 - shares.sum(axis=1)
+        return shares
 
 
 def asked_of(source: Source, read: ReleasedTable, windows: int) -> Asked:
@@ -76,28 +93,20 @@ def true_counts(
 ) -> Counts:
     """Of rows of the feed, each with a weight."""
     truth = source.feed.rows.take(pa.array(rows))
-    period = asked.period(source.feed.window[rows])
+    period = asked.of_windows(source.feed.window[rows]) * weight[:, None]
     columns = {name: own_column(truth, read.form.field(name), asked.names) for name in asked.queries}
-    return {name: _counted(column, asked, name, period, weight) for name, column in columns.items()}
+    return {name: _counted(column, asked.queries[name], period) for name, column in columns.items()}
 
 
 def counts_of(asked: Asked, source: Source, read: ReleasedTable) -> Counts:
     """As ``estimate`` counts a release's rows."""
-    window = np.zeros(len(read), np.int64)
-    policy = source.policy
-    if policy.window_ms is not None:
-        start = np.asarray(read.arrow().column("window_start").cast(pa.int64()))
-        window = (start - (policy.window_offset_ms or 0)) // policy.window_ms
-    period, weight = asked.period(window), np.ones(len(read))
-    return {name: _counted(read.column(name), asked, name, period, weight) for name in asked.queries}
+    period = asked.of_release(source.policy, read)
+    return {name: _counted(read.column(name), each, period) for name, each in asked.queries.items()}
 
 
-def _counted(column: Any, asked: Asked, name: str, period: NDArray[np.int64], weight: Float64s) -> Float64s:
-    found = np.zeros((len(asked.queries[name]), asked.periods))
-    for place, query in enumerate(asked.queries[name]):
-        cover = column.cover(query)
-        found[place] = np.bincount(period[cover.rows], cover.share * weight[cover.rows], asked.periods)
-    return found
+def _counted(column: Any, queries: list[Any], period: Float64s) -> Float64s:
+    covers = [column.cover(query) for query in queries]
+    return np.array([cover.share @ period[cover.rows] for cover in covers])
 
 
 def with_noise(

@@ -4,16 +4,19 @@ import csv
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from benchmarks import publishers, worth_releases
-from benchmarks.data_sets import ADULT, SPARKOV, VARIABLE, WEEK_MS, example_policy
+from benchmarks.data_sets import ADULT, DAY_MS, SPARKOV, VARIABLE, WEEK_MS, example_policy
 from benchmarks.publishers import left_out, source_of
 from benchmarks.worth_risk import together
 from benchmarks.worth_uses import Asked, uses_of, with_noise
+from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.assess.rates import Excess, Rate
 
 pytestmark = pytest.mark.thorough
@@ -67,6 +70,20 @@ def test_splits_that_share_people_are_worth_one() -> None:
     both = together([one, other])
     assert (both.rate.share, both.rate.trials, both.control.share) == pytest.approx((0.3, 400.0, 0.15))
     assert together([one, one]).interval == one.interval
+
+
+def test_a_row_that_waited_is_shared_by_the_periods_it_may_be_of() -> None:
+    """Two windows are a period: rows of windows 4, 4 to 5, 4 to 7, 6 to 11; what is beyond the last one is in it."""
+    policy = example_policy("sparkov")
+    begin = [policy.window_offset_ms + number * DAY_MS for number in (4, 4, 4, 6)]
+    end = [policy.window_offset_ms + number * DAY_MS for number in (5, 6, 8, 12)]
+    kind = pa.timestamp("ms", "UTC")
+    rows = pa.table({"window_start": pa.array(begin, kind), "window_end": pa.array(end, kind)})
+    form: Any = SimpleNamespace(k=5)
+    released = ReleasedTable(rows, form)
+    asked = ASKED._replace(first=4, windows=2, periods=2)
+    assert asked.of_release(policy, released).tolist() == [[1, 0], [1, 0], [0.5, 0.5], [0, 1]]
+    assert asked.of_windows(np.array([4, 5, 6, 11])).tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
 
 
 @pytest.fixture
