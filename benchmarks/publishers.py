@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -145,28 +146,25 @@ def _anonypy(
 def left_out(source: Source, own: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], frozenset[str]]:
     """Combinations of the fields that are left, int64 (n,), -1: of fewer than k people, and the fields that are not.
 
-    Fields go one by one, each time the one without which most rows are in combinations of k people or more, and of
-    equally good ones that without which there are fewest combinations; until ``KEPT`` of the rows are.
+    Of the largest choices of fields that leave ``KEPT`` of the rows in combinations of k people or more the one that
+    leaves most. O(rows 2^fields).
     """
     rows, who = source.feed.rows.take(pa.array(own)), source.feed.who[own]
     codes = {
         column.name: codes_of(rows.column(column.name).combine_chunks()) for column in source.rows.quasis
     }
 
-    def combined(names: list[str]) -> tuple[Mask, NDArray[np.int64]]:
+    def combined(names: Sequence[str]) -> tuple[Mask, NDArray[np.int64]]:
         label = np.zeros(own.size, np.int64)
         for name in names:
             label = np.unique(label * (int(codes[name].max()) + 1) + codes[name], return_inverse=True)[1]
         people = np.bincount(np.unique(np.stack([label, who], axis=1), axis=0)[:, 0])
         return people[label] >= k, label
 
-    def kept(names: list[str]) -> tuple[float, int]:
-        enough, label = combined(names)
-        return float(enough.mean()), -int(label.max())
-
-    names = list(codes)
-    while kept(names)[0] < KEPT:
-        names = max(([each for each in names if each != name] for name in names), key=kept)
+    for size in range(len(codes), -1, -1):
+        share, names = max((float(combined(each)[0].mean()), each) for each in combinations(codes, size))
+        if share >= KEPT:
+            break
     enough, label = combined(names)
     gone = {column.published_name for column in source.rows.quasis if column.name not in names}
     return np.where(enough, label, -1), frozenset(gone)
