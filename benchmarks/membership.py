@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from benchmarks.attacks.box_candidates import in_boxes
@@ -75,9 +76,9 @@ def hulls(labels: NDArray[np.integer], quasi: pa.Table, bound: BoundPolicy) -> p
     grouped: dict[str, Any] = {}
     labelled = quasi.append_column("class", pa.array(labels))
     for column in bound.quasis:
-        wanted = [(column.name, "distinct")] if not column.in_ranges else [(column.name, "min_max")]
-        found = labelled.group_by("class", use_threads=False).aggregate(wanted).sort_by("class")
-        box = found.column(f"{column.name}_{wanted[0][1]}").combine_chunks()
+        kind, options = ("min_max", None) if column.in_ranges else ("distinct", pc.CountOptions(mode="all"))
+        found = labelled.group_by("class", use_threads=False).aggregate([(column.name, kind, options)])
+        box = found.sort_by("class").column(f"{column.name}_{kind}").combine_chunks()
         if column.in_ranges:
             low, high = box.field("min"), box.field("max")
             box = pa.StructArray.from_arrays(

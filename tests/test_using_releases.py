@@ -24,6 +24,9 @@ from tests.made_releases import made, write_release
 from tests.test_documents import ROOT, blocks, card_policy, feed
 
 PAGE = ROOT / "docs" / "using-releases.md"
+WORTH_OF = ("sparkov", "complete_journey", "adult")
+OURS = ("lasting", "window", "row")
+QUESTIONS = ("count", "sum", "mean", "quantile")
 
 
 @pytest.fixture
@@ -232,3 +235,86 @@ def test_the_figures_are_those_that_were_measured() -> None:
     assert sorted(round(row["naive median"], 2) for row in by_what["count"]) == [0.1, 0.16]
     assert sorted(round(row["naive median"], 2) for row in by_what["mean"]) == [0.01, 0.04]
     assert [round(row["worst"], 2) for row in by_what["count"]] == [0.83, 0.64]
+
+
+def worth_rows(data: str, title: str) -> list[dict[str, Any]]:
+    """A table of what releases of a data set are worth, by the beginning of its title."""
+    record = json.loads((ROOT / "benchmarks" / "results" / f"worth_releases_{data}.json").read_text())
+    (rows,) = (table["rows"] for table in record["tables"] if table["title"].startswith(title))
+    return list(rows)
+
+
+def test_the_table_of_what_releases_are_worth_is_that_of_its_benchmark() -> None:
+    """Line by line: raw rows, all releases at k = 5, ours at 10 and histograms with noise; and in how many cells of our
+    modes middles are better than ``estimate`` and ``impute``."""
+    text = PAGE.read_text()
+    section = text.split("## What a release is worth")[1].split("\n## ")[0]
+    told = [
+        tuple(cell.strip() for cell in line.strip("|").split("|"))
+        for line in section.splitlines()
+        if line.startswith(tuple(f"| {name} |" for name in WORTH_OF))
+    ]
+    assert told == [
+        tuple("-" if cell is None else str(cell) for cell in row.values())
+        for data in WORTH_OF
+        for row in worth_rows(data, "What each release is worth")
+        if row["k"] in (None, 5) or (row["k"] == 10 and row["release"] in OURS)
+    ]
+    cells = [row for data in WORTH_OF for row in worth_rows(data, "As estimate") if row["release"] in OURS]
+    counted = dict.fromkeys(("misplaced", "trends", "missed", "AUC gap"), 0)
+    for row in cells:
+        for name in row["middles are better in"].split(", "):
+            if name != "none":
+                counted[name] += 1
+    asked = sum(row["trends"] is not None for row in cells)
+    said = (
+        f"Of {len(cells)} dashboards of our modes, {counted['misplaced']} were better by middles; of {asked} sets of"
+        f" trends {counted['trends']}, of {len(cells)} top lists {counted['missed']}, of {len(cells)} models"
+        f" {counted['AUC gap']}"
+    )
+    assert said in " ".join(section.split())
+
+
+def test_what_is_said_of_k_10_beside_others_at_smaller_k_was_measured() -> None:
+    """The sentence of the benchmark's table about Adult, with its intervals."""
+    section = " ".join(PAGE.read_text().split("## What a release is worth")[1].split("\n## ")[0].split())
+    for row in worth_rows("adult", "Adult: ours"):
+        for name in ("AUC, ours less its", "inference, rare", "its"):
+            assert row[name] in section, (row["rival"], row["its k"], name)
+
+
+def test_trends_are_said_to_be_off_by_what_was_measured() -> None:
+    """Of cohorts that last at k = 5, on both feeds; and by rows, where they can be read."""
+    section = " ".join(PAGE.read_text().split("\n## Trends")[1].split("\n## ")[0].split())
+    for data in WORTH_OF[:2]:
+        for row in worth_rows(data, "What each release is worth"):
+            if row["k"] == 5 and row["release"] in OURS:
+                assert row["trends"] in section, (data, row["release"])
+
+
+def test_what_answers_take_and_how_often_plausible_intervals_hold_was_measured() -> None:
+    """Processor time of ``using_releases``, coverage of ``plausible``: from the least release to the best."""
+    text = " ".join(PAGE.read_text().split())
+    results = ROOT / "benchmarks" / "results"
+    speed = json.loads((results / "using_releases.json").read_text())["tables"][-1]["rows"]
+    (taken,) = (
+        row["seconds, CPU"]
+        for row in speed
+        if row["data"] == "sparkov" and row["step"].startswith("400 queries")
+    )
+    assert f"400 random queries over all of sparkov {taken:.0f} s of processor time" in text
+    held = json.loads((results / "plausible.json").read_text())["tables"][0]["rows"]
+
+    def range_of(what: str, data: str, k: int) -> str:
+        shares = [row["held, %"] for row in held if (row["what"], row["data"], row["k"]) == (what, data, k)]
+        low, high = round(min(shares)), round(max(shares))
+        return f"{low}%" if low == high else f"{low} to {high}%"
+
+    five, ten = ({what: range_of(what, "complete_journey", k) for what in QUESTIONS} for k in (5, 10))
+    assert (
+        f"counts {five['count']}, sums {five['sum']}, means {five['mean']}, quantiles {five['quantile']}; k = 10,"
+        f" the same feed: counts and sums {ten['count']}, means {ten['mean']}, quantiles {ten['quantile']}; Adult, held"
+        f" out: counts {range_of('count', 'adult', 5)}"
+    ) in text
+    assert ten["sum"] == ten["count"]
+    assert range_of("count", "adult", 10) == range_of("count", "adult", 5)

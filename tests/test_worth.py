@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import publishers, worth_releases
 from benchmarks.data_sets import ADULT, DAY_MS, SPARKOV, VARIABLE, WEEK_MS, example_policy
-from benchmarks.publishers import left_out, source_of
+from benchmarks.publishers import Source, left_out, released_hulls, source_of
 from benchmarks.worth_risk import together
 from benchmarks.worth_uses import Asked, uses_of, with_noise
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
@@ -144,34 +144,44 @@ def mean_of(cell: str) -> float:
     return float(cell.split(" ")[0])
 
 
-def test_fields_are_dropped_until_people_and_not_rows_are_k(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A card holder has many rows of one combination, which is nobody's protection."""
+@pytest.fixture
+def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    """Twelve card holders with twenty rows each, who differ by latitude and gender."""
     path = tmp_path / SPARKOV.file.removesuffix(".gz")
     path.parent.mkdir(parents=True)
-    policy = example_policy("sparkov")
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in policy.fields], restval="x")
+        names = [field.name for field in example_policy("sparkov").fields]
+        writer = csv.DictWriter(file, names, restval="x")
         writer.writeheader()
         for row in range(240):
-            who = row % 12
+            who, when = row % 12, f"2020-01-{2 + row // 120:02d} {row % 24:02d}:00:00"
             home = {"lat": 30 + who, "long": -80, "city_pop": 100, "job": "a", "dob": "1960-05-01"}
-            when = f"2020-01-{2 + row // 120:02d} {row % 24:02d}:00:00"
-            own = {
-                "cc_num": who,
-                "gender": "FM"[who % 2],
-                "trans_date_trans_time": when,
-                "amt": 1,
-                "is_fraud": 0,
-            }
-            writer.writerow({**home, **own})
+            own = {"cc_num": who, "gender": ("F", "")[who % 2], "trans_date_trans_time": when}
+            writer.writerow({**home, **own, "amt": 1, "is_fraud": 0})
     monkeypatch.setattr(publishers, "data_path", lambda data: path)
-    source = source_of(SPARKOV, 1, WEEK_MS)
-    own = np.arange(source.feed.rows.num_rows)
-    label, dropped = left_out(source, own, 5)
+    return source_of(SPARKOV, 1, WEEK_MS)
+
+
+def test_fields_are_dropped_until_people_and_not_rows_are_k(cards: Source) -> None:
+    """A card holder has many rows of one combination, which is nobody's protection."""
+    own = np.arange(cards.feed.rows.num_rows)
+    label, dropped = left_out(cards, own, 5)
     assert dropped == {"lat"}
     assert (label >= 0).all()
     for each in np.unique(label):
-        assert np.unique(source.feed.who[label == each]).size == 6
-    assert left_out(source, own, 7)[1] == {"lat", "gender"}
+        assert np.unique(cards.feed.who[label == each]).size == 6
+    assert left_out(cards, own, 7)[1] == {"lat", "gender"}
+
+
+def test_hulls_of_rows_by_themselves_are_the_rows(cards: Source) -> None:
+    """Missing values, too; and of all rows together every value, in an order that tells nothing."""
+    own = np.arange(cards.feed.rows.num_rows)
+    read = released_hulls(cards, own, own, 5)
+    genders = cards.feed.rows.column("gender").to_pylist()
+    assert read.arrow().column("gender").to_pylist() == [[gender] for gender in genders]
+    assert None in genders
+    assert [cell["min"] for cell in read.arrow().column("lat").to_pylist()] == cards.feed.rows.column(
+        "lat"
+    ).to_pylist()
+    one = released_hulls(cards, own, np.zeros(own.size, np.int64), 5).arrow()
+    assert one.column("gender").to_pylist() == [["F", None]] * own.size
