@@ -106,7 +106,6 @@ _PLACES = (
     *((("fields", name), key.name) for name in ("booked", "lat", "sex", "amount") for key in FIELD),
     *((("fields", "amount", "diversity"), key) for key in ("kind", "l", "t")),
     ((), "colour"),
-    (("solver",), "speed"),
     (("fields", "lat"), "rolle"),
 )
 _VALUES = st.one_of(
