@@ -260,6 +260,7 @@ LINES = {
         (20_890, "whom measured clauses leave is counted over the epoch, and streams say so"),
         (21_060, "how people crowd in a domain is measured"),
         (21_110, "parameters of a method, refused by name elsewhere"),
+        (21_165, "what a solver sees of a table, for those who try solvers"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -376,6 +377,7 @@ CODE = [
     (71_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
     (71_950, "plausible intervals beside the certain bounds"),
     (72_070, "parameters of a method by name"),
+    (72_110, "what a solver sees of a table, for those who try solvers"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
