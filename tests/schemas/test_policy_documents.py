@@ -119,7 +119,7 @@ _VALUES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 @given(st.sampled_from(_PLACES), _VALUES)
 def test_what_the_schema_refuses_the_reader_refuses(
     place: tuple[tuple[str, ...], str], value: object

@@ -437,7 +437,7 @@ MAPPINGS = st.fixed_dictionaries(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(MAPPINGS)
 def test_a_policy_survives_the_way_to_a_mapping_and_back(mapping: dict[str, Any]) -> None:
     """to_mapping spells out all of a policy: reading it back, also through YAML, gives the same policy."""

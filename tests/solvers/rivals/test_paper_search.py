@@ -33,7 +33,7 @@ parameters = st.builds(
     perturbation=st.integers(1, 3),
 )
 arguments = given(SMALL, st.integers(2, 3), st.integers(0, 2**64 - 1), parameters)
-quick = settings(derandomize=True, deadline=None, max_examples=40)
+quick = settings(derandomize=True, max_examples=40)
 
 
 def owners(table: Table) -> list[int]:
