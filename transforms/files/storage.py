@@ -55,7 +55,8 @@ def exists(path: str) -> bool:
 
 def literal(path: str) -> str:
     """A glob of one path, for Beam."""
-    return _GLOB.sub(r"[\g<0>]", path)
+    # With a byte that no name has: of [[] Python's re warns.
+    return _GLOB.sub("[\0\\g<0>]", path)
 
 
 def paths_below(folder: str, *names: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,9 @@ def test_a_file_is_itself_before_it_is_a_glob(name: str, tmp_path: Path) -> None
     assert [each.path for each in matching_files(str(folder / f"{name}.csv"))] == [
         str(folder / f"{name}.csv")
     ]
-    found = {Path(each.path).name for each in matching_files(str(folder / "*.csv"))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = {Path(each.path).name for each in matching_files(str(folder / "*.csv"))}
     assert {f"{name}.csv", "b.csv"} <= found
     assert "d.txt" not in found
     assert matching_files(str(tmp_path / "none" / "*.csv")) == []
