@@ -177,6 +177,14 @@ class PrefixTree:
         key: Any = self.prefixes.key(text)
         return None if key is None else self._path(key)
 
+    def level(self, label: str) -> int:
+        """By how much of it is kept; a value that is shorter than a prefix is its own label."""
+        cut = self.prefixes.kept(label)
+        if cut is None:
+            raise KeyError(label)
+        path = self.path(label)
+        return 0 if path is not None else 1 + sum(length > cut[1] for length in self.lengths)
+
     def _path(self, key: Any) -> tuple[str, ...]:
         cut = self.prefixes.cut
         return (self.prefixes.value(key), *(cut(key, length) for length in reversed(self.lengths)), ROOT)

@@ -116,10 +116,9 @@ def discernibility(sizes: NDArray[np.int64], left_out: int) -> int:
     return int((sizes**2).sum()) + left_out * (int(sizes.sum()) + left_out)
 
 
-def level_of_generalization(levels: Sequence[int], heights: Sequence[int]) -> float:
-    """LOG in [0, 1] (S1, eq. 1 and 2): mean over attributes of the level over the height of the hierarchy.
+def level_of_generalization(levels: NDArray[np.int32], heights: Sequence[int]) -> NDArray[np.float64]:
+    """LOG (Prec) of nodes in [0, 1], float64 (m,): mean over attributes of level / height (S1, eq. 1 and 2).
 
-    heights: of each attribute, steps from a leaf to the root, 1 or more; 0 without attributes.
+    levels: int32 (m, d), d at least 1. heights: of each hierarchy, steps from a leaf to the root; 0 counts 0.
     """
-    shares = [level / height for level, height in zip(levels, heights, strict=True)]
-    return sum(shares) / len(shares) if shares else 0.0
+    return np.asarray((levels / np.maximum(np.array(heights, dtype=np.float64), 1.0)).mean(axis=1))

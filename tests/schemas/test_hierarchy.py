@@ -206,3 +206,11 @@ def test_hierarchies_of_arx_for_adult_load_unchanged() -> None:
         column = next(column for column in table if file.stem.endswith(f"_{column[0]}"))
         assert missing(hierarchy, pa.array(column[1:])) is None
         assert render_hierarchy(hierarchy).split() == file.read_text().split()
+
+
+def test_a_label_stands_at_its_lowest_level() -> None:
+    """A node with one leaf has its label at two levels: the lower one is its."""
+    tree = Hierarchy((("a", "a", "*"), ("b", "bc", "*"), ("c", "bc", "*")))
+    assert [tree.level(label) for label in ("a", "b", "bc", "*")] == [0, 0, 1, 2]
+    with pytest.raises(KeyError):
+        tree.level("d")

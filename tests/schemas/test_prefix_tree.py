@@ -139,3 +139,19 @@ def test_mistakes_are_told_by_field_with_their_mend(declared: dict[str, Any], mi
     with pytest.raises(PolicyError) as caught:
         parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test")
     assert mistake in str(caught.value)
+
+
+def test_levels_of_labels_are_those_of_paths() -> None:
+    """Of each label of a path the lowest level at which it stands; what is no label has none."""
+    for tree, values in (
+        (ZIPS, ["94110"]),
+        (CODES, ["94110", "9", "94"]),
+        (V4, ["192.0.2.77"]),
+        (V6, ["2001:db8::1"]),
+    ):
+        for value in values:
+            path = tree.path(value)
+            assert path is not None
+            assert [tree.level(label) for label in path] == [path.index(label) for label in path]
+    with pytest.raises(KeyError):
+        ZIPS.level("9*1**")

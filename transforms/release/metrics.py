@@ -125,7 +125,7 @@ def published_levels(
         "levels": dict(
             zip((column.name for column in bound.quasis), map(int, structure.levels), strict=True)
         ),
-        "log": level_of_generalization(structure.levels, heights),
+        "log": float(level_of_generalization(np.array([structure.levels], dtype=np.int32), heights)[0]),
         "los": suppressed / (suppressed + released),
     }
 

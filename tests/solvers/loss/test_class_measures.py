@@ -89,6 +89,6 @@ def test_the_metric_of_a_graph_is_that_of_classes_where_slots_are_classes() -> N
 
 def test_levels_of_the_papers_example() -> None:
     """S1, 2.4: heights 3, 4 and 1; one step of the first is .11, one of the last .33."""
-    assert round(level_of_generalization((1, 0, 0), (3, 4, 1)), 2) == 0.11
-    assert round(level_of_generalization((0, 0, 1), (3, 4, 1)), 2) == 0.33
-    assert level_of_generalization((3, 4, 1), (3, 4, 1)) == 1.0
+    nodes = np.array([(1, 0, 0), (0, 0, 1), (3, 4, 1), (0, 0, 0)], dtype=np.int32)
+    assert level_of_generalization(nodes, (3, 4, 1)).round(2).tolist() == [0.11, 0.33, 1.0, 0.0]
+    assert level_of_generalization(nodes[:, :1] * 0, (0,)).tolist() == [0.0] * 4
