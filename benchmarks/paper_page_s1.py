@@ -188,17 +188,17 @@ PAGE = PaperPage(
     paper="S1: De Pascale et al., KGen: real-world k-anonymity applications",
     about="Our copy has captions of figures and none of their values; Tables 1 to 4 and 7 are worked examples (that of"
     " LOG is tested in tests/solvers/loss/test_class_measures.py). Tax data F is not public: a made-up table of its"
-    " four kinds stands for it, so its figures say nothing of F. `kgen, no descent` is S1's as printed; the project's own"
-    " ends with a descent. Figures are those of `benchmarks/lattices.py`, the worst of three seeds; seconds are CPU"
+    " four kinds stands for it, so its figures say nothing of F. `kgen, no descent` is S1's as printed; the project's"
+    " own ends with a descent. Figures are those of `benchmarks/lattices.py`, the worst of three seeds; seconds are CPU"
     " seconds on one thread, S1's are of Java on an i7-7700HQ.",
     shown=(
         Shown(
             "Table 5",
             "Kinds of generalization: ranges, stars, dates, places",
             "3 -> 0-5; NL805 -> NL80*; 01/01/1970 -> 01/1970 -> 1970; Den Bosch -> Noord Brabant",
-            "all four, in a policy: widths, stars (any text), dates by format, rows of a file",
+            "in a policy: widths (of decimals by step), quantiles, stars, prefixes of any text, date formats, rows",
             "each kind built and released",
-            "tests/schemas/test_declared_hierarchies.py, docs/policy.md",
+            "tests/pipelines/runs/test_built_hierarchy_runs.py, docs/policy.md",
         ),
         Shown(
             "Table 6",

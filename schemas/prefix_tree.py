@@ -39,9 +39,13 @@ class Characters:
 
     size: int | None
 
-    usual: ClassVar[tuple[int, ...]] = ()
     unit: ClassVar[str] = "characters"
     base: ClassVar[int] = 10
+
+    @property
+    def usual(self) -> tuple[int, ...]:
+        """A character a level, as stars mask a text from its end (S1, table 5); of any size nobody can say how many."""
+        return () if self.size is None else tuple(range(1, self.size))
 
     @property
     def expected(self) -> str:

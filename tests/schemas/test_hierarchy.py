@@ -15,6 +15,8 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_builders import (
     CALENDAR,
     date_hierarchy,
+    formatted_dates,
+    ranges_between,
     ranges_by_doubling,
     ranges_of_widths,
     star_hierarchy,
@@ -143,6 +145,40 @@ def test_doubling_doubles() -> None:
     assert ranges_by_doubling(range(20), 5).rows[7] == ("7", "[5, 10)", "[0, 10)", "*")
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.decimals(-500, 500, places=2), min_size=2, max_size=30, unique=True),
+    st.data(),
+)
+def test_ranges_between_cuts_hold_their_values(values: list[Decimal], data: st.DataObject) -> None:
+    """Every value lies in its range at every level, ends are cuts or the ends of all, and a level joins two."""
+    least, most = min(values), max(values)
+    drawn = st.decimals(least, most, places=3).filter(lambda cut: cut > least)
+    cuts = sorted(data.draw(st.sets(drawn, min_size=1, max_size=9)))
+    hierarchy = ranges_between(values, cuts, 2)
+    _round_trips(hierarchy)
+    ends = [least, *cuts, most]
+    for row in hierarchy.rows:
+        assert "." in row[0]
+        for level, label in enumerate(row[1:-1]):
+            low, high = (Decimal(end) for end in label.strip("[)]").split(", "))
+            assert low <= Decimal(row[0]) <= high
+            assert label.endswith("]") or Decimal(row[0]) < high
+            assert ends.index(low) % 2**level == 0
+
+
+@settings(deadline=None)
+@given(
+    st.sets(st.dates(date(1899, 1, 1), date(2100, 1, 1)), min_size=1, max_size=30),
+    st.sampled_from([["%m/%Y", "%Y"], ["%b %Y", "%Y", "%y"], ["%Y-%m"], ["%B of %Y", "%%%Y"]]),
+)
+def test_formatted_dates_only_join(days: set[date], formats: list[str]) -> None:
+    """From short to long they are a hierarchy, whose leaves are days as ISO writes them."""
+    hierarchy = formatted_dates(days, formats)
+    _round_trips(hierarchy)
+    assert hierarchy.of_days
+
+
 def test_star_masks_from_the_end() -> None:
     """S1, table 5: NL805 -> NL80*; shorter values stand until the mask reaches them."""
     hierarchy = star_hierarchy(["NL805", "NL806", "NL9", "DE1"])
@@ -185,6 +221,10 @@ def test_builders_refuse_levels_that_would_split() -> None:
         lambda: ranges_of_widths([float("inf")], [1]),
         lambda: ranges_of_widths([], [1]),
         lambda: ranges_by_doubling([1], -1),
+        lambda: ranges_between([1, 2, 3], [2, 2]),
+        lambda: ranges_between([1, 2, 3], [1]),
+        lambda: ranges_between([], [1]),
+        lambda: formatted_dates([date(2020, 1, 1), date(2020, 2, 1)], ["%Y", "%m"]),
         lambda: star_hierarchy([]),
         lambda: date_hierarchy([date(2020, 1, 1)], ["week"]),
         lambda: date_hierarchy([date(2020, 1, 1)], ["year", "month"]),
