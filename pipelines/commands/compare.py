@@ -231,6 +231,8 @@ def _with(policy: Policy, setting: Setting, settings: Settings) -> Policy:
         policy.solver,
         method=method,
         suppression=suppression,
+        # Likewise those of one method.
+        parameters=policy.solver.parameters if method == policy.solver.method else (),
         seed=_SEED if policy.solver.seed is None else policy.solver.seed,
         evaluations_per_row=settings.evaluations or policy.solver.evaluations_per_row,
     )
