@@ -108,14 +108,14 @@ def build_hierarchy(given: Mapping[str, Any]) -> Hierarchy:
     return build[named[0]]()
 
 
-def _ranges(given: Mapping[str, Any], builder: str) -> Hierarchy:
-    values, digits = _steps(given)
+def _ranges(mapping: Mapping[str, Any], builder: str) -> Hierarchy:
+    values, digits = _steps(mapping)
     if builder == "quantiles":
-        return ranges_between(values, _numbers(given["quantiles"], "quantiles"), digits)
-    origin = _number(given.get("origin", 0), "origin")
+        return ranges_between(values, _numbers(mapping["quantiles"], "quantiles"), digits)
+    origin = _number(mapping.get("origin", 0), "origin")
     if builder == "widths":
-        return ranges_of_widths(values, _numbers(given["widths"], "widths"), origin, digits)
-    return ranges_by_doubling(values, _number(given["doubling"], "doubling"), origin, digits)
+        return ranges_of_widths(values, _numbers(mapping["widths"], "widths"), origin, digits)
+    return ranges_by_doubling(values, _number(mapping["doubling"], "doubling"), origin, digits)
 
 
 def _number(value: object, key: str) -> Decimal:
@@ -131,8 +131,8 @@ def _numbers(value: object, key: str) -> list[Decimal]:
     return [_number(each, key) for each in value]
 
 
-def _words(given: Mapping[str, Any], key: str, form: str) -> list[str]:
-    value = given[key]
+def _words(mapping: Mapping[str, Any], key: str, form: str) -> list[str]:
+    value = mapping[key]
     if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
         raise HierarchyError([f"{key}: must be a list such as {form}"])
     return list(value)
@@ -151,17 +151,17 @@ def _counted(leaves: int) -> int:
     return leaves
 
 
-def _steps(given: Mapping[str, Any]) -> tuple[list[Decimal], int]:
+def _steps(mapping: Mapping[str, Any]) -> tuple[list[Decimal], int]:
     """The values of a domain of numbers, and how many digits they have behind the point."""
-    if "step" not in given:
+    if "step" not in mapping:
         form = "[low, high], two whole numbers; of decimals say step: 0.01"
-        low, high = (_number(end, "domain") for end in _ends(given, form))
+        low, high = (_number(end, "domain") for end in _ends(mapping, form))
         if low != low.to_integral_value() or high != high.to_integral_value():
             raise HierarchyError([f"domain: must be {form}"])
         step = Decimal(1)
     else:
-        step = _number(given["step"], "step")
-        low, high = (_number(end, "domain") for end in _ends(given, "[low, high], two numbers"))
+        step = _number(mapping["step"], "step")
+        low, high = (_number(end, "domain") for end in _ends(mapping, "[low, high], two numbers"))
         if not step > 0:
             raise HierarchyError(["step: must be above 0"])
         if any((Fraction(end) / Fraction(step)).denominator > 1 for end in (low, high)):

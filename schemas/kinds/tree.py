@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
 
 import pyarrow as pa
 
-from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.kinds.form import Form
 from kanonflow.schemas.kinds.kind import Kind
 from kanonflow.schemas.policy_fields import Quasi
@@ -34,23 +31,9 @@ class TreeKind(Kind):
         return form.as_leaf
 
     def misfit(self, quasi: Quasi, form: Form) -> str | None:
-        """Days need a hierarchy of days, decimals one of decimals of their digits."""
+        """What its leaves say."""
         assert quasi.hierarchy is not None
-        if pa.types.is_decimal(form.arrow):
-            return _misfit_of_digits(quasi.hierarchy, form.arrow.scale)
-        if form.fraction:
-            return (
-                "type: hierarchy needs exact values; add as: decimal(9,2), with the digits of its step, or use"
-                " type: numeric"
-            )
-        if form.arrow != pa.date32():
-            return super().misfit(quasi, form)
-        if quasi.hierarchy.of_days:
-            return None
-        return (
-            "its hierarchy is not one of days; build it, as in {calendar: [month, year], domain: [1920-01-01, "
-            "2010-12-31]}, or write a row a day that begins with it, as in 1984-05-30;1984-05;1984;*"
-        )
+        return form.misfit_of_leaves(quasi.hierarchy) if form.leaf else super().misfit(quasi, form)
 
     def categories(self, quasi: Quasi) -> tuple[str, ...] | None:
         """The leaves."""
@@ -67,15 +50,3 @@ class TreeKind(Kind):
     def published(self, name: str, arrow: pa.DataType) -> pa.Field:
         """The label of a node; null: all values are null."""
         return pa.field(name, pa.string())
-
-
-def _misfit_of_digits(hierarchy: Hierarchy, scale: int) -> str | None:
-    """Leaves are matched as text, and that of a decimal has all its digits."""
-    ending = re.compile(rf"-?\d+\.\d{{{scale}}}" if scale else r"-?\d+")
-    if all(map(ending.fullmatch, hierarchy.leaves)):
-        return None
-    step = format(Decimal(1).scaleb(-scale), "f")
-    return (
-        f"its hierarchy is not one of decimals of {scale} digits; build it with step: {step}, as in {{widths: [1, 5],"
-        f" domain: [0, 100], step: {step}}}, or name the digits of its step, as in as: decimal(9,1) of 0.1"
-    )

@@ -142,7 +142,6 @@ def test_doubling_doubles() -> None:
     assert ranges_by_doubling(range(20), 5).rows[7] == ("7", "[5, 10)", "[0, 10)", "*")
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.decimals(-500, 500, places=2), min_size=2, max_size=30, unique=True),
     st.data(),
@@ -164,7 +163,6 @@ def test_ranges_between_cuts_hold_their_values(values: list[Decimal], data: st.D
             assert ends.index(low) % 2**level == 0
 
 
-@settings(deadline=None)
 @given(
     st.sets(st.dates(date(1899, 1, 1), date(2100, 1, 1)), min_size=1, max_size=30),
     st.sampled_from([["%m/%Y", "%Y"], ["%b %Y", "%Y", "%y"], ["%Y-%m"], ["%B of %Y", "%%%Y"]]),
