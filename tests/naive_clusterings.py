@@ -77,11 +77,18 @@ def seeded(table, k: int, pick: Callable[[int], int], *, spread: bool) -> list[l
 
 
 def value_distance(table, row: int, rows: list[int]) -> float:
-    """From the mean of some rows: numbers, at most the weight; values by the share of rows that lack them."""
+    """From the mean of some rows: numbers, at most the weight; values by the share of rows that lack them.
+
+    In a hierarchy the mean over the rows of what the node above both costs.
+    """
     weights = (table.weights / table.weights.sum()).tolist()
     dn = table.numeric.shape[1]
     total = 0.0
     for j in range(dn):
+        if table.heights and table.heights[j] is not None:
+            met = [naive.ncp(table, [row, other])[j] for other in rows]
+            total += weights[j] * sum(met) / len(met)
+            continue
         # A null sits three domains away, as in features.
         value, *others = (
             3.0 if math.isnan(table.numeric[r, j]) else float(table.numeric[r, j]) for r in [row, *rows]
