@@ -79,7 +79,9 @@ def _include(people: Individuals, leaves: Leaves, centroids: Centroids, number: 
             here = leaves.number[unit, j] / leaves.scale[j]
             for leaf in range(leaves.first[j + 1] - leaves.first[j]):
                 there = leaf / leaves.scale[j]
-                cost = range_cost(people.orders, people.numeric_weight[j], j, min(here, there), max(here, there))
+                cost = range_cost(
+                    people.orders, people.numeric_weight[j], j, min(here, there), max(here, there)
+                )
                 column = leaves.first[j] + leaf
                 centroids.meeting[number, column] += (cost - centroids.meeting[number, column]) * step
             continue

@@ -95,9 +95,7 @@ def test_ika_and_ncp_clustering_are_their_twin(table: Table, k: int, seed: int, 
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
-@given(
-    st.integers(0, 2**20), st.integers(6, 18), st.integers(2, 4), st.integers(0, 99), st.integers(0, 2)
-)
+@given(st.integers(0, 2**20), st.integers(6, 18), st.integers(2, 4), st.integers(0, 99), st.integers(0, 2))
 def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int, trees: int) -> None:
     """One pass, shedding, absorbing, with means from lists of rows; numbers that differ, so that no means tie."""
     table = mixed_table(drawn, n, numeric=2 + trees, trees=trees)
