@@ -2,8 +2,8 @@
 
 Data: UCI Adult, complete cases, 30,162 rows and the first 5,000 to 25,000; 8 quasi-identifiers as in S4 (KAB): age and
 education numeric (education by its rank of 1 to 16), 6 under ARX's taxonomies (S4 does not print its own); class label:
-salary-class. Measures as S4 defines them (``benchmarks/class_measures.py``): GenTotal-IL by heights, GCP by leaves below
-the lowest node above a class, CM, C_AVG, CA; DM beside them. Every method minimises that GCP.
+salary-class. Measures as S4 defines them (``benchmarks/class_measures.py``): GenTotal-IL by heights, GCP by leaves
+below the lowest node above a class, CM, C_AVG, CA; DM beside them. Every method minimises that GCP.
 
 Methods: as the solvers have them, one thread, one seed; population methods with S4's 3 stars and 10 iterations.
 ``auto, classes`` searches closed classes over rows with the default budget; ``auto, graph`` is the project's graph

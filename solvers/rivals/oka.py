@@ -2,9 +2,9 @@
 
 The centroid of a class is the mean of its members: numbers average, and of each categorical value the share of members
 who have it. A unit lies ``|x - mean|`` (at most the attribute's weight) away in a numeric attribute and
-``price (1 - share)`` in a categorical one, for each value it has: what a random member would add to its hull. Leaves of
-a hierarchy have no mean either: there it is the mean cost of the nodes above the unit's leaf and each member's, kept for
-every leaf of every class. A unit with several leaves stands at the middle one.
+``price (1 - share)`` in a categorical one, for each value it has: what a random member would add to its hull. Leaves
+of a hierarchy have no mean either: there it is the mean cost of the nodes above the unit's leaf and each member's,
+kept for every leaf of every class. A unit with several leaves stands at the middle one.
 """
 
 from __future__ import annotations
