@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -152,8 +153,11 @@ def scan_seconds(table: Table, k: int, loss: str = "ncp") -> float:
 class Bench:
     """The settings, the findings, and the tables and starts that parts share."""
 
-    def __init__(self, settings: argparse.Namespace, findings: Findings) -> None:
-        self.settings, self.findings = settings, findings
+    def __init__(
+        self, settings: argparse.Namespace, findings: Findings, keep: Callable[[], object] = lambda: None
+    ) -> None:
+        """keep: called after each line, so that a run that breaks leaves what it found."""
+        self.settings, self.findings, self.keep = settings, findings, keep
         self.charts: dict[str, str] = {}
 
     def table(self, name: str, rows: int) -> Table | None:

@@ -18,7 +18,8 @@ def anytime_part(bench: Bench) -> None:
     """Fig. 5: loss over time at k = 5, S0's iterated search and ours from the same starts."""
     rows, k = min(bench.settings.rows), 5
     table = bench.findings.table(
-        "Loss over time, k = 5", ["data", "start", "search", *(f"{at:g} s" for at in bench.settings.times)],
+        "Loss over time, k = 5",
+        ["data", "start", "search", *(f"{at:g} s" for at in bench.settings.times), "last better at s"],
         "CPU seconds of the search alone; S0: iterated, perturbation 10; ours: its own budgets.",
     )  # fmt: skip
     for name in bench.settings.data:
@@ -44,7 +45,10 @@ def anytime_part(bench: Bench) -> None:
             lines[f"ours, {start}"] = our_curve(data, k, start, longest)
         for label, points in lines.items():
             search, start = label.split(", ")
-            table.rows.append((name, start, search, *(at_time(points, at) for at in bench.settings.times)))
+            table.rows.append(
+                (name, start, search, *(at_time(points, at) for at in bench.settings.times),
+                 last_better(points))
+            )  # fmt: skip
         shown = {label: thinned(points) for label, points in lines.items()}
         bench.charts[f"paper_tables_anytime_{name}.svg"] = line_chart(
             f"{name}, {rows:,} rows, k = {k}", "CPU seconds of the search", "GCP", shown
@@ -69,13 +73,19 @@ def best_so_far(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(at, float(loss)) for (at, _), loss in zip(points, least, strict=True)]
 
 
+def last_better(points: list[tuple[float, float]]) -> float:
+    """When the least loss was first reached."""
+    least = min(loss for _, loss in points)
+    return next(at for at, loss in points if loss == least)
+
+
 def at_time(points: list[tuple[float, float]], at: float) -> float:
     """The loss reached by then."""
     return min(loss for seconds, loss in points if seconds <= at)
 
 
 def evaluation_part(bench: Bench) -> None:
-    """Fig. 4, on the local search: the same moves with and without what is kept for each slot."""
+    """As Fig. 4, but of the local search: the same moves with and without what is kept for each slot."""
     table = bench.findings.table(
         "Incremental against non-incremental evaluation",
         ["data", "k", "loss", "evaluations", "incremental ns", "non-incremental ns", "times", "less time %"],

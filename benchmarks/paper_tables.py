@@ -15,8 +15,9 @@ and says "anytime"); such cells are marked. A cell whose run is estimated to tak
 takes one seed, so does split-and-carry, which runs on census-4 only. Ratios are formed in one run of this script.
 
 Parts (``--parts``): gcp (Table 6, Fig. 7), growth (Fig. 6), sil (Fig. 8, 9, three readings of eq. 7), anytime (Fig. 5),
-evaluation (Fig. 4), optimum (how fast ours reaches S0's local optimum; targets 100 times whole, 500 times search
-alone), perturbation (section 5.4).
+l-greedy (Fig. 4), evaluation (the same of the local search), optimum (how fast ours reaches S0's local optimum; targets
+100 times whole, 500 times search alone), perturbation (section 5.4). Other sizes get files of their own by ``--name``;
+``benchmarks/results/paper_s0.md`` shows all of them in the paper's order.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from benchmarks.paper_l_greedy import l_greedy_part
 from benchmarks.paper_runs import (
     DATA_SETS,
     HEURISTICS,
@@ -40,7 +42,7 @@ from benchmarks.paper_runs import (
     scan_seconds,
 )
 from benchmarks.paper_speed import anytime_part, evaluation_part, optimum_part, perturbation_part
-from benchmarks.result_files import Findings, add_result_arguments, environment, publish
+from benchmarks.result_files import Findings, add_result_arguments, environment, publish, write_results
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.rivals.paper_search import PaperSearch
 
@@ -69,6 +71,7 @@ def heuristics_and_searches(
                 line = searched_from(bench, name, data, k, start) if data is not None else None
                 if line is not None:
                     table.rows.append((name, rows, k, start, *line))
+                    bench.keep()
 
 
 def searched_from(bench: Bench, name: str, data: Table, k: int, start: str) -> tuple[object, ...] | None:
@@ -111,7 +114,19 @@ def sil_part(bench: Bench) -> None:
     """Fig. 8 and 9: SIL in three readings, by S0's search; and by ours over all edges."""
     table = bench.findings.table(
         "SIL of heuristics, and of local searches from them",
-        ["data", "rows", "k", "start", "reading of eq. 7", "seeds", "start", "end", "RPI %", "s", "cut off"],
+        [
+            "data",
+            "rows",
+            "k",
+            "start",
+            "reading of eq. 7",
+            "seeds",
+            "before",
+            "after",
+            "RPI %",
+            "s",
+            "cut off",
+        ],
         "own record: record i against the average of slot i, as printed; strict: slot i also keeps record i. all edges:"
         " the mean over the k records of each slot, what the metrics report. ours: our search of that, default budget;"
         " from the NCP start's name, built under weights for SIL, so its start differs; RPI is to the start of S0's.",
@@ -124,6 +139,7 @@ def sil_part(bench: Bench) -> None:
                 if data is not None:
                     for reading, line in sil_lines(bench, name, data, k, start).items():
                         table.rows.append((name, rows, k, start, reading, *line))
+                    bench.keep()
 
 
 def sil_lines(bench: Bench, name: str, data: Table, k: int, start: str) -> dict[str, tuple[object, ...]]:
@@ -174,6 +190,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "growth": growth_part,
     "sil": sil_part,
     "anytime": anytime_part,
+    "l-greedy": l_greedy_part,
     "evaluation": evaluation_part,
     "optimum": optimum_part,
     "perturbation": perturbation_part,
@@ -205,12 +222,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--evaluations", type=int, default=3_000_000, help="of each run of the part evaluation"
     )
+    parser.add_argument("--name", help="of the result files (default: paper_tables, with the parts' names)")
     add_result_arguments(parser)
     settings = parser.parse_args(argv)
     begun = environment()
     whole = len(settings.parts) == len(PARTS)
-    name = "paper_tables" if whole else "_".join(["paper_tables", *settings.parts])
-    bench = Bench(settings, Findings(name, __doc__ or "", module=None if whole else "paper_tables"))
+    name = settings.name or ("paper_tables" if whole else "_".join(["paper_tables", *settings.parts]))
+    findings = Findings(name, __doc__ or "", module=None if name == "paper_tables" else "paper_tables")
+    bench = Bench(settings, findings, lambda: write_results(findings, settings, begun))
     warm(bench)
     for part in settings.parts:
         began = time.process_time()

@@ -55,7 +55,9 @@ class Findings:
     module: str | None = None
 
     def table(self, title: str, columns: Sequence[str], note: str = "") -> ResultTable:
-        """A new, empty table."""
+        """A new, empty table. Raises ValueError for a column named twice: of two, JSON would hold one."""
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"table {title!r}: a column is named twice in {', '.join(columns)}")
         self.tables.append(ResultTable(title, tuple(columns), note=note))
         return self.tables[-1]
 
@@ -108,8 +110,15 @@ def publish(findings: Findings, arguments: argparse.Namespace, begun: dict[str, 
         print(line)
     for table in findings.tables:
         print("\n" + table.render())
+    if write_results(findings, arguments, begun):
+        print(f"\nwritten: {findings.name}.md, {findings.name}.json in {arguments.results}")
+    return 0
+
+
+def write_results(findings: Findings, arguments: argparse.Namespace, begun: dict[str, Any]) -> bool:
+    """Write what was found so far, without a word; False, and no file, where that is nothing."""
     if not any(table.rows for table in findings.tables):
-        return 0
+        return False
     date = arguments.date or dt.datetime.now(dt.UTC).date().isoformat()
     facts = {
         "command": _command(findings),
@@ -135,8 +144,7 @@ def publish(findings: Findings, arguments: argparse.Namespace, begun: dict[str, 
     (arguments.results / f"{findings.name}.json").write_text(
         json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8"
     )
-    print(f"\nwritten: {findings.name}.md, {findings.name}.json in {arguments.results}")
-    return 0
+    return True
 
 
 def _text(findings: Findings, facts: dict[str, Any]) -> str:
