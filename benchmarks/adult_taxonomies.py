@@ -44,7 +44,7 @@ class Adult:
             records = [row for row, _ in zip(csv.DictReader(file, delimiter=";"), range(rows), strict=False)]
         folder = path.parent / "hierarchies"
         files = [folder / f"adult_hierarchy_{name}.csv" for name in CATEGORICAL]
-        self.taxonomies = [read_hierarchy(file) for file in files]
+        self.taxonomies = [read_hierarchy(source) for source in files]
         if relined is not None:
             self.taxonomies = [relined(taxonomy) for taxonomy in self.taxonomies]
         self.numbers = np.array(
@@ -53,14 +53,14 @@ class Adult:
         scaled = np.stack([_scaled(column) for column in self.numbers.T], axis=1)
         self.heights: list[Height] = []
         leaves, codes, sizes = [], [], []
-        for name, taxonomy, file in zip(CATEGORICAL, self.taxonomies, files, strict=True):
+        for name, taxonomy, source in zip(CATEGORICAL, self.taxonomies, files, strict=True):
             texts = [record[name] for record in records]
             place = dict(zip(taxonomy.leaves, taxonomy.places.tolist(), strict=True))
             leaves.append(np.array([place[text] for text in texts]) / max(len(place) - 1, 1))
             domain, column = np.unique(texts, return_inverse=True)
             codes.append(column)
             sizes.append(domain.size)
-            self.heights.append(hierarchy_height(file, domain.tolist()))
+            self.heights.append(hierarchy_height(source, domain.tolist()))
         self.table = Table(
             numeric=np.concatenate([scaled, np.stack(leaves, axis=1)], axis=1),
             categorical=np.empty((len(records), 0), dtype=np.int32),
