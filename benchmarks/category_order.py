@@ -1,7 +1,8 @@
 """In which order should Mondrian cut categories, and what does an order by codes cost?
 
-Data: UCI Adult as S4 takes it (``adult_taxonomies``), 30,162 rows, with sets of values and with taxonomies. GCP in % of
-the same measure that widths are taken from.
+Data: UCI Adult as S4 takes it (``adult_taxonomies``), 30,162 rows, with sets of values and with taxonomies; the first
+6,000 rows of sparkov as ``protect: row`` has them (jobs and genders in sets). GCP in % of the same measure that widths
+are taken from.
 
 Orders: by codes (of taxonomies: by the lines of the file, depth first), several random numberings (of taxonomies:
 random orders of lines), least, mean and largest; by frequency in the whole table; by frequency among what is cut, which
@@ -16,13 +17,15 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult_taxonomies import ALL_ROWS, Adult
-from benchmarks.data_sets import ADULT, MissingDataError, data_path
+from benchmarks.data_sets import ADULT, SPARKOV, MissingDataError, data_path, example_policy, read_feed
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed
 from kanonflow.schemas.hierarchy import Hierarchy
@@ -32,6 +35,7 @@ from kanonflow.solvers.rivals.clusterings import CLUSTERINGS, individual_input
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.individuals import gather_individuals
 from kanonflow.solvers.units.leaf_orders import leaf_numbers
+from kanonflow.transforms.columns.encode import encode
 
 COLUMNS = (
     *("categories", "cut", "k", "by codes, least", "by codes, mean", "by codes, largest"),
@@ -108,15 +112,17 @@ def by_frequency(texts: Counter[str]) -> Callable[[Hierarchy], Hierarchy]:
     return relined
 
 
-def numberings(path: Path, rows: int, count: int, *, taxonomies: bool) -> Iterator[Table]:
-    """The table by frequency of values, then by random numberings."""
+def numberings(table: Table, count: int) -> Iterator[Table]:
+    """Sets of values by frequency, then by random numberings."""
+    yield renumbered(table, frequency_orders(table))
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        yield renumbered(table, [rng.permutation(int(size)) for size in table.cardinality])
+
+
+def relinings(path: Path, rows: int, count: int) -> Iterator[Table]:
+    """Adult with the files of its taxonomies by frequency, then in random orders of lines."""
     adult = Adult(path, rows)
-    if not taxonomies:
-        yield renumbered(adult.sets, frequency_orders(adult.sets))
-        for seed in range(count):
-            rng = np.random.default_rng(seed)
-            yield renumbered(adult.sets, [rng.permutation(int(size)) for size in adult.sets.cardinality])
-        return
     texts: Counter[str] = Counter()
     for tree, column in zip(adult.taxonomies, adult.table.numeric.T[2:], strict=True):
         at = np.argsort(tree.places)
@@ -134,12 +140,20 @@ def numberings(path: Path, rows: int, count: int, *, taxonomies: bool) -> Iterat
         ).table
 
 
+def sparkov_table(rows: int) -> Table:
+    """The first rows of sparkov, each for itself. Raises MissingDataError."""
+    feed = read_feed(data_path(SPARKOV), example_policy("sparkov_rows"), rows=rows)
+    whole = pa.concat_tables([window.rows for window in feed.windows])
+    return replace(encode(whole, feed.bound, None, {}).table, individuals=None)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description="Orders of categories for Mondrian, on Adult.")
     parser.add_argument("--rows", type=int, default=ALL_ROWS)
     parser.add_argument("--k", type=int, nargs="+", default=[5, 20])
     parser.add_argument("--numberings", type=int, default=5)
+    parser.add_argument("--sparkov-rows", type=int, default=6_000)
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
@@ -149,12 +163,19 @@ def main(argv: list[str] | None = None) -> int:
     except MissingDataError as missing:
         findings.skipped.append(str(missing))
         return publish(findings, arguments, begun)
-    found = findings.table("Mondrian on Adult, GCP %", COLUMNS)
+    found = findings.table("Mondrian, GCP %", COLUMNS)
     tiny, adult = Adult(path, 200), Adult(path, arguments.rows)
     for table in (tiny.sets, tiny.table):
         CLUSTERINGS["mondrian"](individual_input(table, gather_individuals(table), 5, 1))
-    for kind, table in (("sets", adult.sets), ("taxonomies", adult.table)):
-        others = list(numberings(path, arguments.rows, arguments.numberings, taxonomies=kind == "taxonomies"))
+    tables = {"sets": adult.sets, "taxonomies": adult.table}
+    try:
+        tables["sparkov, sets"] = sparkov_table(arguments.sparkov_rows)
+    except MissingDataError as missing:
+        findings.skipped.append(str(missing))
+    for kind, table in tables.items():
+        count = arguments.numberings
+        renamed = relinings(path, arguments.rows, count) if table.hierarchical else numberings(table, count)
+        others = list(renamed)
         people = gather_individuals(table)
         for cut in ("mondrian", "relaxed-mondrian"):
             for k in arguments.k:
