@@ -50,7 +50,7 @@ def add_ablation(into: ResultTable, adult: Adult, k: int, seeds: list[int]) -> N
         restarts = [best_restart(task, seed, count) for count in (kab.made, falling.made, 1)]
         stars = [kab.labels, restarts[0], falling.labels, *restarts[1:], literal.labels]
         losses = [100 * labels_loss(people, labels) for labels in stars]
-        found.append((*losses, kab.made, kab.overtaken, falling.overtaken))
+        found.append((*losses, kab.made, literal.made, kab.overtaken, falling.overtaken))
     into.rows.append((adult.table.records, k, *np.mean(found, axis=0).tolist()))
 
 
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
         "Ablation of KAB, GCP %",
         (
             *("rows", "k", "KAB", "as many restarts", "no horizon", "3 restarts", "one clustering"),
-            *("literal", "stars made", "overtaken", "overtaken without horizon"),
+            *("literal", "stars made", "stars made, literal", "overtaken", "overtaken without horizon"),
         ),
         "stars made: NCP clusterings in a run of KAB. no horizon: nobody is swallowed, so 3 are made, and stars fall"
         " all the way. overtaken: how often a star became the best by moving.",
