@@ -853,8 +853,9 @@ HEAD = (
     ),
     Key(
         "solver",
-        Group(SOLVER, SolverChoice, short="method"),
-        "How windows are solved; a solver's name alone may stand in the place of the mapping.",
+        Group(SOLVER, SolverChoice, short="method", others="parameters"),
+        "How windows are solved; a solver's name alone may stand in the place of the mapping. A solver's own parameters"
+        " stand in it, too (docs/solvers.md).",
         "solver",
     ),
     Key(

@@ -102,7 +102,7 @@ def test_k_member_in_plain_numpy_is_the_solvers(adult_file: Path, k: int) -> Non
     assert kab_variants.losses(adult, plain) == pytest.approx(kab_variants.losses(adult, solved), rel=0.05)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(st.integers(0, 2**20), st.integers(8, 60), st.integers(2, 4), st.booleans())
 def test_cuts_in_plain_numpy_are_the_solvers_where_there_is_one_order(
     drawn: int, n: int, k: int, relaxed: bool

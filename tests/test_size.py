@@ -259,6 +259,8 @@ LINES = {
         (20_540, "ids of groups"),
         (20_890, "whom measured clauses leave is counted over the epoch, and streams say so"),
         (21_060, "how people crowd in a domain is measured"),
+        (21_110, "parameters of a method, refused by name elsewhere"),
+        (21_165, "what a solver sees of a table, for those who try solvers"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -268,6 +270,7 @@ LINES = {
         (20_020, "old classes are a start as a whole, too"),
         (20_050, "mending asks no unit twice, and bounds what it asks"),
         (20_290, "groups of cohorts are merged on until their values meet a rule"),
+        (20_450, "parameters of a method by name"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -373,6 +376,8 @@ CODE = [
     (71_150, "explain tries what counts by some fields need; a report says what they will be off by"),
     (71_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
     (71_950, "plausible intervals beside the certain bounds"),
+    (72_070, "parameters of a method by name"),
+    (72_110, "what a solver sees of a table, for those who try solvers"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -182,6 +182,8 @@ def _with(policy: Policy, method: str, k: int, limit: float | None, settings: Se
         method=method,
         # Only lattice solvers have it; the policy may declare it for one of several that are compared.
         suppression=policy.solver.suppression if method in LATTICE_METHODS else 0.0,
+        # Likewise those of one method.
+        parameters=policy.solver.parameters if method == policy.solver.method else (),
         seed=_SEED if policy.solver.seed is None else policy.solver.seed,
         evaluations_per_row=settings.evaluations or policy.solver.evaluations_per_row,
     )

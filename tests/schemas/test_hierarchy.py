@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kanonflow.schemas.errors import HierarchyError
@@ -92,7 +92,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 _LABEL = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(st.lists(_LABEL, min_size=1, max_size=12, unique=True), st.data())
 def test_hierarchies_round_trip_through_their_files(leaves: list[str], data: st.DataObject) -> None:
     """Any labels, quotes and separators among them, are read back as they were."""
@@ -109,7 +108,6 @@ def _round_trips(hierarchy: Hierarchy) -> None:
     assert len(hierarchy.labels[-1]) == 1
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.decimals(-500, 500, places=2), min_size=1, max_size=30),
     st.lists(st.integers(2, 4), max_size=4),
@@ -131,7 +129,6 @@ def test_ranges_of_widths_hold_their_values(
             assert high - low == width
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-300, 300), min_size=1, max_size=60))
 def test_doubling_holds_its_values(values: list[int]) -> None:
     """It ends in the root."""
@@ -152,14 +149,12 @@ def test_star_masks_from_the_end() -> None:
         star_hierarchy(["ab", "ac", "a*", "b"])
 
 
-@settings(deadline=None)
 @given(st.sets(st.text("ab1", min_size=1, max_size=5), min_size=1, max_size=20))
 def test_stars_only_join(values: set[str]) -> None:
     """Masked text is a hierarchy whatever the lengths."""
     _round_trips(star_hierarchy(values))
 
 
-@settings(deadline=None)
 @given(
     st.sets(st.dates(date(1899, 1, 1), date(2100, 1, 1)), min_size=1, max_size=30),
     st.sets(st.sampled_from(CALENDAR)),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kanonflow.schemas.errors import PolicyError
@@ -59,7 +59,6 @@ def test_networks_are_those_of_the_standard_library(number: int) -> None:
 _TEXTS = st.lists(st.one_of(st.none(), st.text("ab1", min_size=1, max_size=5)), max_size=8)
 
 
-@settings(deadline=None)
 @given(_TEXTS)
 def test_the_loss_of_a_node_is_what_it_withholds(texts: list[str | None]) -> None:
     """1 - l / size of the lowest label above two values, whichever they are: the greatest height between them."""

@@ -17,7 +17,7 @@ from tests.solvers.lattice.small_lattices import lattices, random_lattice, rando
 pytestmark = pytest.mark.thorough
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lattices(), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_losses_are_their_definitions(shape: dict[str, Any], k: int, random: Any) -> None:
     """LOG, LOS, GCP, DM and C_AVG of any node, with suppressed rows."""
