@@ -3,7 +3,7 @@
 Data: UCI Adult as S4 takes it (``adult_taxonomies``), first 10,000 rows. What is measured is GenTotal-IL and GCP as S4
 defines them, of everybody alike; what differs is how k-member chooses. In plain numpy: whatever it is told costs and
 whatever it looks at, a class begins with a seed and takes k - 1 rows, one at a time; rows left over join the class that
-grows least. The variant "as here" equals the solver's k-member in loss (told in the first table).
+grows least. The variant "as here" is the solver's k-member but for ties (first table).
 
 Each variant differs from "as here" in one thing, the last ones in two. Costs: by sets of values; a mismatch costs 1;
 heights in the place of leaves (Byun et al. 2007's own); years, or years and ranks, as they are, not divided by their
