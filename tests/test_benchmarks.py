@@ -23,6 +23,7 @@ from benchmarks import (
     heterogeneous,
     hierarchies,
     imputed_models,
+    kab_search,
     kab_tables,
     main_job,
     membership,
@@ -44,6 +45,7 @@ from benchmarks import (
     worth_releases,
 )
 from benchmarks import classes as classes_benchmark
+from benchmarks.adult_taxonomies import hierarchy_height
 from benchmarks.call_log import watch
 from benchmarks.data_sets import (
     ADULT,
@@ -85,6 +87,7 @@ BENCHMARKS = (
     expected_errors,
     hierarchies,
     imputed_models,
+    kab_search,
     kab_tables,
     main_job,
     membership,
@@ -420,7 +423,7 @@ def test_heights_of_a_hierarchy_file(tmp_path: Path) -> None:
     """The share of the tree's height at which values meet: brothers half-way, strangers at the root."""
     path = tmp_path / "tree.csv"
     path.write_text("a;x;*\nb;x;*\nc;y;*\n", encoding="utf-8")
-    height = kab_tables.hierarchy_height(path, ["a", "b", "c"])
+    height = hierarchy_height(path, ["a", "b", "c"])
     assert [height(np.array(codes, dtype=np.int32)) for codes in ([1], [0, 1], [0, 2], [0, 1, 2])] == [
         0,
         0.5,
