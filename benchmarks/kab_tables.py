@@ -23,6 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.adult_taxonomies import ALL_ROWS, Adult
+from benchmarks.data_sets import ADULT, MissingDataError, data_path
+from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
+from benchmarks.stopwatch import timed
+from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.class_measures import (
     average_class_size,
     class_sizes,
