@@ -271,6 +271,7 @@ LINES = {
         (20_050, "mending asks no unit twice, and bounds what it asks"),
         (20_290, "groups of cohorts are merged on until their values meet a rule"),
         (20_450, "parameters of a method by name"),
+        (20_580, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -378,6 +379,7 @@ CODE = [
     (71_950, "plausible intervals beside the certain bounds"),
     (72_070, "parameters of a method by name"),
     (72_110, "what a solver sees of a table, for those who try solvers"),
+    (72_280, "categories cut by frequency, centroids that know hierarchies"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
