@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.class_measures import Height
 from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_file import read_hierarchy
+from kanonflow.solvers.loss.class_measures import Height
 from kanonflow.solvers.problem.table import Table
 
 ALL_ROWS = 30_162

@@ -2,7 +2,7 @@
 
 Data: UCI Adult, complete cases, 30,162 rows and the first 5,000 to 25,000; 8 quasi-identifiers as in S4 (KAB): age and
 education numeric (education by its rank of 1 to 16), 6 under ARX's taxonomies (S4 does not print its own); class label:
-salary-class. Measures as S4 defines them (``benchmarks/class_measures.py``): GenTotal-IL by heights, GCP by leaves
+salary-class. Measures as S4 defines them (``solvers/loss/class_measures.py``): GenTotal-IL by heights, GCP by leaves
 below the lowest node above a class, CM, C_AVG, CA; DM beside them. Every method minimises that GCP.
 
 Methods: as the solvers have them, one thread, one seed; population methods with S4's 3 stars and 10 iterations.
@@ -23,18 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.adult_taxonomies import ALL_ROWS, Adult
-from benchmarks.class_measures import (
+from benchmarks.data_sets import ADULT, MissingDataError, data_path
+from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
+from benchmarks.stopwatch import timed
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.loss.class_measures import (
     average_class_size,
+    class_sizes,
     classification_accuracy,
     classification_metric,
     discernibility,
     general_total_loss,
     graph_classification_metric,
 )
-from benchmarks.data_sets import ADULT, MissingDataError, data_path
-from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
-from benchmarks.stopwatch import timed
-from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.clusterings import CLUSTERINGS, individual_input
@@ -73,9 +74,9 @@ def measure(into: ResultTable, adult: Adult, k: int, seed: int, name: str) -> No
             general_total_loss(adult.sets, classes, adult.heights),
             100 * gcp(adult.table, classes),
             classification_metric(classes, adult.income),
-            average_class_size(classes, k),
-            classification_accuracy(classes, k),
-            discernibility(classes),
+            average_class_size(class_sizes(classes), k),
+            classification_accuracy(class_sizes(classes), k),
+            discernibility(class_sizes(classes), int((classes.labels < 0).sum())),
             spent.cpu,
         )
     )

@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.adult_taxonomies import ALL_ROWS, Adult
-from benchmarks.class_measures import general_total_loss
 from benchmarks.data_sets import ADULT, MissingDataError, data_path
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from kanonflow.schemas.hierarchy import Hierarchy
+from kanonflow.solvers.loss.class_measures import general_total_loss
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.rivals.clusterings import CLUSTERINGS, individual_input
 from kanonflow.solvers.structures.partition import Partition

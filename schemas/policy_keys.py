@@ -257,7 +257,7 @@ QUASI = (
         Lengths(),
         "Of type prefix: how many characters or bits its labels keep, such as [1, 3] of 94110 for 9**** and 941**.",
         "lengths",
-        default_told="of ipv4 [8, 16, 24], of ipv6 [32, 48, 64]",
+        default_told="of ipv4 [8, 16, 24], of ipv6 [32, 48, 64], of text of one size every length",
     ),
     Key(
         "size",

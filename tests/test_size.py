@@ -221,6 +221,10 @@ LINES = {
         (51_040, "explain tries what counts by some fields need; a report says what they will be off by"),
         (51_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
         (52_220, "plausible intervals beside the certain bounds"),
+        (
+            52_580,
+            "compare tells the measures of the literature, learns a class field, and sweeps suppression",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -271,7 +275,8 @@ LINES = {
         (20_050, "mending asks no unit twice, and bounds what it asks"),
         (20_290, "groups of cohorts are merged on until their values meet a rule"),
         (20_450, "parameters of a method by name"),
-        (20_580, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
+        (20_560, "measures of classes, which benchmarks had for themselves"),
+        (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -310,6 +315,7 @@ LINES = {
         (9_310, "publish_group: its rules and words"),
         (9_400, "how many people a measured clause should leave with k; premises under headings"),
         (9_680, "widths count by a scale: its maps, keys and rules"),
+        (9_840, "hierarchies of decimals, between quantiles and by formats of dates"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -379,7 +385,8 @@ CODE = [
     (71_950, "plausible intervals beside the certain bounds"),
     (72_070, "parameters of a method by name"),
     (72_110, "what a solver sees of a table, for those who try solvers"),
-    (72_280, "categories cut by frequency, centroids that know hierarchies"),
+    (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
+    (72_810, "categories cut by frequency, centroids that know hierarchies"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

@@ -120,6 +120,24 @@ def test_suppressed_rows_are_rejected_and_the_rest_is_released_in_classes() -> N
     assert result.metrics["start"] == "ola"
 
 
+def test_metrics_tell_the_level_of_each_field() -> None:
+    """Every label is one of the level that is told; LOG and LOS are those of the paper's formulas."""
+    bound = _bound()
+    result = _release(bound, _rows(bound))
+    metrics, released = result.metrics, from_ipc(result.release.ipc)  # type: ignore[union-attr]
+    trees = {"age": AGES, "zip": ZIPS}
+    assert metrics["levels"].keys() == trees.keys()
+    for name, tree in trees.items():
+        there = set(released[name].to_pylist()) - {None}
+        assert there <= {row[metrics["levels"][name]] for row in tree.rows}
+    assert any(level > 0 for level in metrics["levels"].values())
+    shares = [metrics["levels"][name] / (len(tree.rows[0]) - 1) for name, tree in trees.items()]
+    assert metrics["log"] == pytest.approx(sum(shares) / 2)
+    out = metrics["rows_rejected"]["suppressed"]
+    assert metrics["los"] == pytest.approx(out / (out + metrics["rows_released"]))
+    assert metrics["c_avg"] == pytest.approx(metrics["rows_released"] / metrics["classes"] / 4)
+
+
 def test_a_window_of_which_nothing_is_suppressed_goes_out_whole() -> None:
     """Without a budget of suppression levels rise until every class has k rows."""
     bound = _bound(solver={"method": "datafly", "suppression": 0.0})
