@@ -276,6 +276,7 @@ LINES = {
         (20_290, "groups of cohorts are merged on until their values meet a rule"),
         (20_450, "parameters of a method by name"),
         (20_560, "measures of classes, which benchmarks had for themselves"),
+        (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -385,6 +386,7 @@ CODE = [
     (72_070, "parameters of a method by name"),
     (72_110, "what a solver sees of a table, for those who try solvers"),
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
+    (72_810, "categories cut by frequency, centroids that know hierarchies"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
