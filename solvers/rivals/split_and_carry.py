@@ -124,5 +124,4 @@ def split_and_carry_members(
         classes += [segment[labels == c] for c in range(labels.max() + 1) if not again[labels == c].any()]
         carried = segment[again]
     filled = np.stack(classes).astype(np.int32) if classes else np.empty((0, k), dtype=np.int32)
-    left = np.concatenate([carried, rows[whole:]])
-    return completed_classes(units, filled, left, k, distinct=distinct)
+    return completed_classes(units, filled, np.concatenate([carried, rows[whole:]]), k, distinct=distinct)
