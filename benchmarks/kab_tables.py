@@ -2,7 +2,7 @@
 
 Data: UCI Adult, complete cases, 30,162 rows; 8 quasi-identifiers as in S4 (KAB): age and education numeric (education
 by its rank of 1 to 16), 6 categorical; class label: salary-class. Domains are those of the rows taken. Measures as S4
-defines them (``benchmarks/class_measures.py``): GenTotal-IL with the heights of ARX's hierarchies for Adult, CM,
+defines them (``solvers/loss/class_measures.py``): GenTotal-IL with the heights of ARX's hierarchies for Adult, CM,
 C_AVG, CA; GCP is the project's, by sets of values and not by subtrees, so it is smaller than S4's on categorical
 attributes.
 
@@ -27,18 +27,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.class_measures import (
+from benchmarks.data_sets import ADULT, MissingDataError, data_path
+from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
+from benchmarks.stopwatch import timed
+from kanonflow.solvers.dispatch import solve
+from kanonflow.solvers.loss.class_measures import (
     Height,
     average_class_size,
+    class_sizes,
     classification_accuracy,
     classification_metric,
     general_total_loss,
     graph_classification_metric,
 )
-from benchmarks.data_sets import ADULT, MissingDataError, data_path
-from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
-from benchmarks.stopwatch import timed
-from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.table import Table
@@ -128,8 +129,8 @@ def add_classes(into: ResultTable, adult: Adult, k: int, name: str, labels: NDAr
             general_total_loss(adult.table, classes, adult.heights),
             100 * gcp(adult.table, classes),
             classification_metric(classes, adult.income),
-            average_class_size(classes, k),
-            classification_accuracy(classes, k),
+            average_class_size(class_sizes(classes), k),
+            classification_accuracy(class_sizes(classes), k),
             cpu,
         )
     )

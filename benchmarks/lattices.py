@@ -41,7 +41,6 @@ from benchmarks.lattice_tables import (
 from benchmarks.node_losses import accuracy, node_losses
 from benchmarks.result_files import Findings, ResultTable, add_result_arguments, environment, publish
 from benchmarks.stopwatch import Spent, timed
-from kanonflow.solvers.lattice.kgen import KGenParameters
 from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
@@ -51,7 +50,7 @@ K = 5
 SUPPRESSION = 0.005
 SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25)
 SEEDS = (1, 2, 3)
-AS_PRINTED = KGenParameters(descent=False)
+AS_PRINTED = {"descent": False}
 MOST_EXHAUSTIVE_NODES = 600_000
 
 
@@ -67,7 +66,7 @@ def solvers() -> dict[str, Callable[[Lattice, int], LatticeSolution]]:
         "exhaustive": by("exhaustive"),
         "ola": by("ola"),
         "kgen": by("kgen"),
-        "kgen, no descent": by("kgen", kgen_parameters=AS_PRINTED),
+        "kgen, no descent": by("kgen", parameters=AS_PRINTED),
         "random-search": by("random-search"),
         "datafly": by("datafly"),
     }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
 from kanonflow.solvers.lattice.losses import level_ncp, log_of
+from kanonflow.solvers.loss.class_measures import average_class_size, class_sizes, discernibility, total_loss
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelVector
 
 
@@ -42,33 +43,17 @@ def node_losses(lattice: Lattice, node: LatticeNode, k: int) -> NodeLosses:
         share = level / table.height if table.height else 0.0
         ncp.append(mean)
         totals.append(float(several[leaf].mean()) * share if released else 0.0)
-    sizes = np.bincount(node.labels[kept]) if released else np.empty(0, dtype=np.int64)
+    sizes = class_sizes(node)
     within = float(lattice.normalized_weights @ np.array(ncp))
     return NodeLosses(
         log=float(log_of(np.array([node.levels], dtype=np.int32), lattice)[0]),
         los=1 - released / n if n else 0.0,
         gcp=(released * within + (n - released)) / n if n else 0.0,
-        gen_total=100.0 * float(np.mean(totals)),
-        dm=int((sizes.astype(np.int64) ** 2).sum()) + (n - released) * n,
-        c_avg=released / (sizes.size * k) if sizes.size else 0.0,
+        gen_total=total_loss(totals, 0.0),
+        dm=discernibility(sizes, n - released),
+        c_avg=average_class_size(sizes, k),
         ncp=tuple(ncp),
     )
-
-
-def classification_metric(node: LatticeNode, classes: NDArray[np.int64]) -> float:
-    """CM (S4, eq. 16-17): share of records that are suppressed or not of their class's most frequent value.
-
-    classes: int64 (n,), the value to be predicted; of equally frequent ones the smallest counts. O(n log n).
-    """
-    kept = ~node.suppressed
-    if node.labels.size == 0:
-        return 0.0
-    pairs, counts = np.unique(
-        np.stack([node.labels[kept].astype(np.int64), classes[kept]], axis=1), axis=0, return_counts=True
-    )
-    most = np.zeros(int(node.labels.max(initial=-1)) + 1, dtype=np.int64)
-    np.maximum.at(most, pairs[:, 0], counts)
-    return 1.0 - float(most.sum()) / node.labels.size
 
 
 def accuracy(found: NDArray[np.int32], minimal: NDArray[np.int32], top: LevelVector) -> float:

@@ -169,7 +169,7 @@ def perturbation_part(bench: Bench) -> None:
         if data is None or begun is None:
             continue
         single = paper_run(data, begun.members, PaperSearch(), seed=1, most_seconds=1e9)
-        for swaps in (1, 10, 100, None):
+        for swaps in (1, 10, 100, 0):
             given = PaperSearch(perturbation=swaps)
             run = paper_run(
                 data,
@@ -180,7 +180,7 @@ def perturbation_part(bench: Bench) -> None:
                 iterated=True,
                 evaluations=4 * single.evaluations,
             )
-            label = f"n = {rows}" if swaps is None else str(swaps)
+            label = f"n = {rows}" if not swaps else str(swaps)
             table.rows.append(
                 (name, rows, k, label, single.after, run.after, improvement(single.after, run.after))
             )

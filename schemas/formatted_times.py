@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kanonflow.schemas.local_times import FIRST_SECOND, LAST_SECOND, localize
 from kanonflow.schemas.text_form import EPOCH, TextForm, directives_of
 
-_MONTHS = (
+MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
@@ -168,7 +168,7 @@ def _days(parts: dict[str, pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.boo
 def _named_months(parts: dict[str, pa.Array]) -> NDArray[np.int64]:
     """Months from 1, of English names; 0 for others."""
     letter = "b" if "b" in parts else "B"
-    names = [name[:3] if letter == "b" else name for name in _MONTHS]
+    names = [name[:3] if letter == "b" else name for name in MONTHS]
     index = pc.index_in(pc.ascii_lower(parts[letter]), value_set=pa.array(names, pa.string()))
     return np.asarray(pc.fill_null(index, -1)).astype(np.int64) + 1
 

@@ -139,6 +139,15 @@ class Hierarchy:
     def _row_of(self) -> dict[str, tuple[str, ...]]:
         return {row[0]: row for row in self.rows}
 
+    @cached_property
+    def _level_of(self) -> dict[str, int]:
+        levels = reversed(list(enumerate(self.labels)))
+        return {label: level for level, labels in levels for label in labels}
+
+    def level(self, label: str) -> int:
+        """The lowest level at which a label stands. Raises KeyError: it is none."""
+        return self._level_of[label]
+
     def path(self, text: str) -> tuple[str, ...] | None:
         """The row of a value; None: it has none."""
         return self._row_of.get(text)

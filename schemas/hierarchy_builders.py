@@ -1,9 +1,11 @@
-"""Hierarchies that need no file: ranges of numbers, masked text, parts of the calendar (S1, table 5)."""
+"""Hierarchies that need no file: ranges of numbers, masked text, dates by calendar or format (S1, table 5)."""
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
 
@@ -12,6 +14,16 @@ from kanonflow.schemas.hierarchy import ROOT, Hierarchy
 
 CALENDAR = ("day", "month", "quarter", "year", "decade")
 MOST_DOUBLINGS = 64
+Number = Decimal | int | float | str
+_PARTS: dict[str, Callable[[date], str]] = {
+    "%Y": lambda day: f"{day.year:04d}",
+    "%y": lambda day: f"{day.year % 100:02d}",
+    "%m": lambda day: f"{day.month:02d}",
+    "%b": lambda day: _month(day)[:3],
+    "%B": lambda day: _month(day),
+    "%%": lambda day: "%",
+}
+"""Of a date above its day, as formats of inputs spell them."""
 
 
 def _joined(levels: Sequence[Sequence[str]]) -> Hierarchy:
@@ -30,7 +42,7 @@ def _text(value: Decimal) -> str:
     return "0" if shown in ("-0", "") else shown
 
 
-def _numbers(values: Iterable[Decimal | int | float | str]) -> list[Decimal]:
+def _numbers(values: Iterable[Number]) -> list[Decimal]:
     numbers = sorted({value if isinstance(value, Decimal) else Decimal(str(value)) for value in values})
     if not all(number.is_finite() for number in numbers):
         raise HierarchyError(["a value is not a finite number"])
@@ -38,13 +50,12 @@ def _numbers(values: Iterable[Decimal | int | float | str]) -> list[Decimal]:
 
 
 def ranges_of_widths(
-    values: Iterable[Decimal | int | float | str],
-    widths: Sequence[Decimal | int | float | str],
-    origin: Decimal | int | float | str = 0,
+    values: Iterable[Number], widths: Sequence[Number], origin: Number = 0, digits: int = 0
 ) -> Hierarchy:
     """Ranges [a, b) of fixed widths, the narrowest first, all counted from ``origin``.
 
-    values: what may occur, repeats allowed. Every width must be a positive multiple of the one before, so that ranges
+    values: what may occur, repeats allowed. digits: behind the point of a leaf, as decimals of that scale are written;
+    0: as many as it needs. Every width must be a positive multiple of the one before, so that ranges
     only join; else HierarchyError names those that are not. O(v levels) exact decimal arithmetic.
     """
     numbers, start = _numbers(values), Decimal(str(origin))
@@ -58,7 +69,7 @@ def ranges_of_widths(
         ]
     if mistakes:
         raise HierarchyError(mistakes)
-    columns = [[_text(number) for number in numbers]]
+    columns = [_leaves(numbers, digits)]
     for step in steps:
         lows = [start + _floored(number - start, step) for number in numbers]
         columns.append([f"[{_text(low)}, {_text(low + step)})" for low in lows])
@@ -71,10 +82,48 @@ def _floored(distance: Decimal, step: Decimal) -> Decimal:
     return distance - remainder - (step if remainder < 0 else 0)
 
 
+def _leaves(numbers: Sequence[Decimal], digits: int) -> list[str]:
+    return [format(number, f".{digits}f") if digits else _text(number) for number in numbers]
+
+
+def ranges_between(values: Iterable[Number], cuts: Sequence[Number], digits: int = 0) -> Hierarchy:
+    """Ranges between cuts, such as quantiles, and above them two neighbours together, then four, and so on.
+
+    values, digits: as of ``ranges_of_widths``; both ends of the values are ends of ranges, the last one of which is
+    closed. Raises HierarchyError: cuts that do not ascend, or lie beside the values. O(v log c + c levels).
+    """
+    numbers, steps = _numbers(values), [Decimal(str(cut)) for cut in cuts]
+    if not numbers:
+        raise HierarchyError(["there is no value to build a hierarchy of"])
+    least, most = numbers[0], numbers[-1]
+    mistakes = [
+        f"cut {_text(cut)}: must be above {_text(least)}, and at most {_text(most)}"
+        for cut in steps
+        if not least < cut <= most
+    ]
+    mistakes += [
+        f"cut {_text(other)}: must be above the cut before, {_text(one)}"
+        for one, other in itertools.pairwise(steps)
+        if other <= one
+    ]
+    if mistakes:
+        raise HierarchyError(mistakes)
+    ends = [least, *steps, most]
+    place = [bisect.bisect_right(steps, number) for number in numbers]
+    columns, together = [_leaves(numbers, digits)], 1
+    while together <= len(steps):
+        labels = []
+        for first in range(0, len(steps) + 1, together):
+            last = min(first + together, len(steps) + 1)
+            closing = "]" if last == len(steps) + 1 else ")"
+            labels.append(f"[{_text(ends[first])}, {_text(ends[last])}{closing}")
+        columns.append([labels[at // together] for at in place])
+        together *= 2
+    return _joined(columns)
+
+
 def ranges_by_doubling(
-    values: Iterable[Decimal | int | float | str],
-    first: Decimal | int | float | str,
-    origin: Decimal | int | float | str = 0,
+    values: Iterable[Number], first: Number, origin: Number = 0, digits: int = 0
 ) -> Hierarchy:
     """Ranges of width ``first``, then twice that, and so on until one range or the root holds all values."""
     numbers, start = _numbers(values), Decimal(str(origin))
@@ -85,7 +134,7 @@ def ranges_by_doubling(
     reach = max((abs(number - start) for number in numbers), default=Decimal(0))
     while widths[-1] <= reach and len(widths) < MOST_DOUBLINGS:
         widths.append(widths[-1] * 2)
-    return ranges_of_widths(numbers, widths, start)
+    return ranges_of_widths(numbers, widths, start, digits)
 
 
 def star_hierarchy(values: Iterable[str]) -> Hierarchy:
@@ -132,3 +181,48 @@ def _calendar_label(day: date, level: str) -> str:
     if level == "quarter":
         return f"{year}-Q{(day.month + 2) // 3}"
     return year if level == "year" else f"{year[:3]}0s"
+
+
+def formatted_dates(values: Iterable[date], formats: Sequence[str]) -> Hierarchy:
+    """Days as ISO writes them, then as formats spell them, from short to long: 1970-01-01, 01/1970, 1970.
+
+    formats: of %Y %y %m %b %B and any other text. Each has to follow from the one before. Raises HierarchyError,
+    naming the format: one that tells the day, that has no part of a date, or that would part what is together.
+    """
+    days = sorted(set(values))
+    mistakes = []
+    for each in formats:
+        parts = re.findall("%.?", each)
+        if "%d" in parts or "%j" in parts:
+            mistakes.append(f"{each}: tells the day, which every leaf does; leave it out")
+        elif unknown := [part for part in parts if part not in _PARTS]:
+            mistakes.append(f"{each}: {', '.join(unknown)} is no part that joins days; take {_named_parts()}")
+        elif not set(parts) - {"%%"}:
+            mistakes.append(f"{each}: has no part of a date; take {_named_parts()}")
+    if mistakes:
+        raise HierarchyError(mistakes)
+    columns = [[day.isoformat() for day in days]]
+    for number, each in enumerate(formats):
+        columns.append([_spelled(day, each) for day in days])
+        if len(set(zip(*columns[-2:], strict=True))) != len(set(columns[-2])):
+            before = "the day" if number == 0 else formats[number - 1]
+            mistakes.append(
+                f"{each}: parts what {before} has together; go from short to long, as in %m/%Y, %Y"
+            )
+    if mistakes:
+        raise HierarchyError(mistakes)
+    return _joined(columns)
+
+
+def _named_parts() -> str:
+    return ", ".join(part for part in _PARTS if part != "%%")
+
+
+def _month(day: date) -> str:
+    from kanonflow.schemas.formatted_times import MONTHS
+
+    return MONTHS[day.month - 1].capitalize()
+
+
+def _spelled(day: date, form: str) -> str:
+    return re.sub("%.", lambda part: _PARTS[part[0]](day), form)

@@ -474,6 +474,7 @@ class Group:
     build: makes the value of the members that were read.     short: the key whose value may stand alone, as text.
     example: shown where something else was written; empty: the keys are named.
     whole: every key has to be there, but those of which it is told what holds without them.
+    others: the member that takes whatever else is there, as pairs, for somebody else to check; empty: it is a mistake.
     """
 
     keys: tuple[Key, ...]
@@ -481,6 +482,7 @@ class Group:
     short: str = ""
     example: str = ""
     whole: bool = False
+    others: str = ""
 
     @property
     def told(self) -> str:
@@ -499,17 +501,35 @@ class Group:
             expected = f"such as {self.example}" if self.example else f"with the keys {', '.join(names)}"
             mistakes.append(f"{where}{key}: must be a mapping {expected}")
             return None
-        mistakes += unknown_keys(value, names, f"{where}{key}.")
         values = read_keys(self.keys, value, mistakes, f"{where}{key}.")
+        if self.others:
+            values[self.others] = _plain_pairs(value, names, mistakes, f"{where}{key}.")
+        else:
+            mistakes += unknown_keys(value, names, f"{where}{key}.")
         there = sum(value.get(name) is not None for name in names)
         return None if self.whole and len(values) < there else self.build(**values)
 
     def write(self, value: Any) -> object:
-        return write_keys(self.keys, value)
+        return write_keys(self.keys, value) | (dict(getattr(value, self.others)) if self.others else {})
 
     def schema(self) -> JsonSchema:
         mapping = keys_schema(self.keys, self.required)
+        if self.others:
+            mapping["additionalProperties"] = {"type": ["number", "string", "boolean"]}
         return {"anyOf": [{"type": "string"}, mapping]} if self.short else mapping
+
+
+def _plain_pairs(
+    mapping: Mapping[Any, Any], names: list[str], mistakes: list[str], where: str
+) -> tuple[tuple[str, Any], ...]:
+    """What stands under keys beside the known ones: numbers, words, true and false."""
+    pairs = tuple((str(name), value) for name, value in mapping.items() if name not in names)
+    mistakes += [
+        f"{where}{name}: must be a number, a word, true or false"
+        for name, value in pairs
+        if not isinstance(value, bool | int | float | str)
+    ]
+    return pairs
 
 
 def plain(value: object) -> object:

@@ -67,6 +67,7 @@ class SolverChoice:
     seed: replaces the seed that is derived from the secret (for benchmarks); it never drives publishing.
     loss: what the search lowers, ``ncp`` or ``sil``; the metrics tell both.
     suppression: of solvers that publish levels, the share of a window's rows that may be left out (they are rejected).
+    parameters: of the method's own and of the start's, in the order of the policy; those who know solvers check them.
     """
 
     method: str = "auto"
@@ -77,3 +78,4 @@ class SolverChoice:
     seed: int | None = None
     loss: str = "ncp"
     suppression: float = 0.0
+    parameters: tuple[tuple[str, bool | int | float | str], ...] = ()

@@ -249,6 +249,8 @@ class Field:
     @property
     def of_releases(self) -> Field:
         """The field with the rules alone that every class of a release meets."""
+        if not self.rules:
+            return self
         return replace(
             self,
             diversity=_of_releases(self.diversity),

@@ -257,7 +257,7 @@ QUASI = (
         Lengths(),
         "Of type prefix: how many characters or bits its labels keep, such as [1, 3] of 94110 for 9**** and 941**.",
         "lengths",
-        default_told="of ipv4 [8, 16, 24], of ipv6 [32, 48, 64]",
+        default_told="of ipv4 [8, 16, 24], of ipv6 [32, 48, 64], of text of one size every length",
     ),
     Key(
         "size",
@@ -853,8 +853,9 @@ HEAD = (
     ),
     Key(
         "solver",
-        Group(SOLVER, SolverChoice, short="method"),
-        "How windows are solved; a solver's name alone may stand in the place of the mapping.",
+        Group(SOLVER, SolverChoice, short="method", others="parameters"),
+        "How windows are solved; a solver's name alone may stand in the place of the mapping. A solver's own parameters"
+        " stand in it, too (docs/solvers.md).",
         "solver",
     ),
     Key(

@@ -39,9 +39,13 @@ class Characters:
 
     size: int | None
 
-    usual: ClassVar[tuple[int, ...]] = ()
     unit: ClassVar[str] = "characters"
     base: ClassVar[int] = 10
+
+    @property
+    def usual(self) -> tuple[int, ...]:
+        """A character a level, as stars mask a text from its end (S1, table 5); of any size nobody can say how many."""
+        return () if self.size is None else tuple(range(1, self.size))
 
     @property
     def expected(self) -> str:
@@ -176,6 +180,14 @@ class PrefixTree:
         """The value, its prefixes from the longest to the shortest, and the root."""
         key: Any = self.prefixes.key(text)
         return None if key is None else self._path(key)
+
+    def level(self, label: str) -> int:
+        """By how much of it is kept; a value that is shorter than a prefix is its own label."""
+        cut = self.prefixes.kept(label)
+        if cut is None:
+            raise KeyError(label)
+        path = self.path(label)
+        return 0 if path is not None else 1 + sum(length > cut[1] for length in self.lengths)
 
     def _path(self, key: Any) -> tuple[str, ...]:
         cut = self.prefixes.cut

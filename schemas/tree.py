@@ -31,6 +31,9 @@ class Tree(Protocol):
     def path(self, text: str) -> tuple[str, ...] | None:
         """The labels from a value up to the root, ``height + 1``; None: it has no place in the tree."""
 
+    def level(self, label: str) -> int:
+        """The lowest level at which a label stands, 0 for a value. Raises KeyError: it is none."""
+
     def over(self, texts: pa.StringArray) -> Hierarchy:
         """The part of the tree above these values, as its rows; at most above all. O(distinct values)."""
 

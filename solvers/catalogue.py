@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.limits import ANYTHING, Limits
+from kanonflow.solvers.problem.parameters import unknown_parameters
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.registered import registered, registered_names
 from kanonflow.solvers.search.slot_loss import PLACE
@@ -38,7 +40,8 @@ class Solver:
     limits: what it takes beside that, which those who know the feed ask before the first window.
 
     graph_start, class_start: what the search begins with where a task or a policy names it as a start. levels: what
-    runs where it is asked for a node of a lattice.
+    runs where it is asked for a node of a lattice. parameters: a dataclass of what may be chosen of it
+    (``problem/parameters.py``); None: nothing.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Solver:
     graph_start: GraphStart | None = None
     class_start: ClassStart | None = None
     levels: LatticeSolver | None = None
+    parameters: type[Any] | None = None
 
     def way(self, task: Task) -> Way:
         """How it solves the task. Raises BudgetError for a shape or a loss that is none of its own."""
@@ -61,8 +65,15 @@ class Solver:
         return way
 
     def solve(self, task: Task) -> Solution:
-        """A k-anonymous structure of low loss. Raises as ``way`` does, and what the solver itself raises."""
+        """A k-anonymous structure of low loss.
+
+        Raises as ``way`` does, BudgetError for a parameter that neither it nor the task's start has, and what the
+        solver itself raises.
+        """
         way = self.way(task)
+        if unknown := unknown_parameters(taking_parameters(self, task.start), task.parameters):
+            mistakes = "; ".join(f"no parameter {name!r}: {meant}" for name, meant in unknown.items())
+            raise BudgetError(f"method {self.name}, start {task.start}: {mistakes}")
         if self.start is not None:
             task = replace(task, start=self.start)
         return way.run(task if way.warm else replace(task, warm=None))
@@ -85,6 +96,7 @@ def start_alone(
     limits: Limits = ANYTHING,
     warm: bool = False,
     levels: LatticeSolver | None = None,
+    parameters: type[Any] | None = None,
 ) -> Solver:
     """The start of that name as it is, without a search. warm: whether it knows what to do with old classes."""
     ways = {}
@@ -92,7 +104,7 @@ def start_alone(
         ways["row_graph"] = Way(partial(solve_graph, search=False), LOSSES, LARGEST_GRAPH_K)
     if class_start is not None or name in CLASS_STARTS:
         ways["classes"] = Way(partial(solve_classes, search=False), CLASS_LOSSES, warm=warm)
-    return Solver(name, ways, name, limits, graph_start, class_start, levels)
+    return Solver(name, ways, name, limits, graph_start, class_start, levels, parameters)
 
 
 def _pass_through() -> Solver:
@@ -133,6 +145,12 @@ def solver_named(method: str) -> Solver:
     if (found := find_solver(method)) is None:
         raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(solver_names())}")
     return found
+
+
+def taking_parameters(solver: Solver, start: str) -> tuple[type[Any] | None, ...]:
+    """Whose parameters a task may choose: the method's, and those of the start that it searches from."""
+    begun = find_solver(start) if solver.start is None else None
+    return (solver.parameters, None if begun is None else begun.parameters)
 
 
 def solver_names() -> tuple[str, ...]:

@@ -221,6 +221,7 @@ LINES = {
         (51_040, "explain tries what counts by some fields need; a report says what they will be off by"),
         (51_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
         (52_220, "plausible intervals beside the certain bounds"),
+        (52_580, "compare tells the measures of the literature, learns a class field, and sweeps suppression"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -259,6 +260,8 @@ LINES = {
         (20_540, "ids of groups"),
         (20_890, "whom measured clauses leave is counted over the epoch, and streams say so"),
         (21_060, "how people crowd in a domain is measured"),
+        (21_110, "parameters of a method, refused by name elsewhere"),
+        (21_165, "what a solver sees of a table, for those who try solvers"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -268,6 +271,8 @@ LINES = {
         (20_020, "old classes are a start as a whole, too"),
         (20_050, "mending asks no unit twice, and bounds what it asks"),
         (20_290, "groups of cohorts are merged on until their values meet a rule"),
+        (20_450, "parameters of a method by name"),
+        (20_560, "measures of classes, which benchmarks had for themselves"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -306,6 +311,7 @@ LINES = {
         (9_310, "publish_group: its rules and words"),
         (9_400, "how many people a measured clause should leave with k; premises under headings"),
         (9_680, "widths count by a scale: its maps, keys and rules"),
+        (9_840, "hierarchies of decimals, between quantiles and by formats of dates"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -373,6 +379,9 @@ CODE = [
     (71_150, "explain tries what counts by some fields need; a report says what they will be off by"),
     (71_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
     (71_950, "plausible intervals beside the certain bounds"),
+    (72_070, "parameters of a method by name"),
+    (72_110, "what a solver sees of a table, for those who try solvers"),
+    (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

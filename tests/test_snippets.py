@@ -44,6 +44,7 @@ RUN_WHOLE = {
     "docs/running.md": "tests/test_snippets.py::test_the_page_on_runs_over_files_runs",
     "docs/python.md": "tests/test_snippets.py::test_the_page_on_python_runs",
     "docs/beam.md": "tests/test_beam_document.py::test_the_python_runs",
+    "docs/research.md": "tests/test_research_page.py::test_the_page_for_researchers_runs",
     "docs/tutorial.md": "tests/test_tutorial.py::"
     "test_the_tutorial_goes_from_a_file_as_people_have_it_to_an_audited_release",
     "docs/using-releases.md": "tests/test_using_releases.py::test_the_page_runs",

@@ -50,7 +50,7 @@ STREAMS = given(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @STREAMS
 def test_castle_is_what_its_paper_tells(
     seed: int, n: int, people: int | None, k: int, delta: int, more: int
@@ -62,7 +62,7 @@ def test_castle_is_what_its_paper_tells(
     check(table, release, k, delta)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @STREAMS
 def test_fads_is_what_its_paper_tells(
     seed: int, n: int, people: int | None, k: int, delta: int, more: int

@@ -11,7 +11,6 @@ What takes the input of each run by itself, whether an intake left somebody out,
 
 from __future__ import annotations
 
-import glob
 import json
 import tempfile
 from collections import Counter
@@ -31,7 +30,7 @@ from kanonflow.pipelines.audit.read.chain_record import ChainRecord, chain_recor
 from kanonflow.pipelines.audit.read.findings import Findings
 from kanonflow.pipelines.audit.read.foreign_entries import MATCHING_RECORDS
 from kanonflow.pipelines.audit.read.read_cohorts import CONTINUED, segment_chains
-from kanonflow.pipelines.audit.read.read_input import avro_records, told_metrics
+from kanonflow.pipelines.audit.read.read_input import avro_records, files_named, told_metrics
 from kanonflow.pipelines.audit.renewal_link import judge_renewal, renewed_from
 from kanonflow.pipelines.audit.report import AuditFigures, AuditReport
 from kanonflow.pipelines.audit.split_link import earlier_segments, judge_split, splits_between
@@ -167,7 +166,7 @@ _RENEWED = (
 
 def _files_by_name(patterns: Sequence[str]) -> Mapping[str, list[str]]:
     by_name: dict[str, list[str]] = {}
-    for path in sorted({path for pattern in patterns for path in glob.glob(str(pattern), recursive=True)}):
+    for path in sorted({path for pattern in patterns for path in files_named(pattern)}):
         by_name.setdefault(Path(path).name, []).append(path)
     return by_name
 

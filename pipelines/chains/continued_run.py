@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.individual_type import type_difference, type_on_record
@@ -30,14 +29,16 @@ from kanonflow.pipelines.chains.run_identity import copy_words, original_of, pla
 from kanonflow.pipelines.chains.split_cohorts import LaidPart, Splitting
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.transforms.columns.sort_keys import whole
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
-    is_local,
     make_directory,
     read_whole,
 )
+from kanonflow.transforms.files.output_directories import CARRIED_SUFFIX, carried_directory
 from kanonflow.transforms.files.state_versions import StateError
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.kinds.range_values import range_values
 from kanonflow.transforms.lineage.committed_rosters import (
     BOXES,
@@ -54,7 +55,6 @@ from kanonflow.transforms.roster.cohort_files import people_of_file
 from kanonflow.transforms.roster.continued import Continued
 from kanonflow.transforms.roster.continued_cohorts import read_continued
 from kanonflow.transforms.shards.shards import SplitShard
-from kanonflow.transforms.sinks.sinks import CARRIED_SUFFIX, carried_directory
 from kanonflow.transforms.windows.chain import (
     CarriedState,
     carried_from_bytes,
@@ -89,9 +89,8 @@ class EarlierRun:
     @property
     def carried(self) -> dict[str, str]:
         """By partition's name, the file of what was left of it."""
-        pattern = FileSystems.join(carried_directory(self.directory), f"*{CARRIED_SUFFIX}")
-        paths = (each.path for each in FileSystems.match([pattern])[0].metadata_list)
-        return {FileSystems.split(path)[1].removesuffix(CARRIED_SUFFIX): path for path in sorted(paths)}
+        paths = storage.paths_below(carried_directory(self.directory), f"*{CARRIED_SUFFIX}")
+        return {storage.split(path)[1].removesuffix(CARRIED_SUFFIX): path for path in paths}
 
     @property
     def epoch(self) -> int:
@@ -156,7 +155,7 @@ def earlier_run(
         raise ContinueError(f"--continue {directory}: no run's output, it has no restricted/run.json")
     if (original := original_of(directory, record)) is not None:
         raise ContinueError(f"--continue {directory}: {copy_words(original)}")
-    ended = FileSystems.exists(FileSystems.join(directory, "restricted", ENDED))
+    ended = storage.exists(storage.join(directory, "restricted", ENDED))
     if "job" in record and not ended:
         raise ContinueError(
             f"--continue {directory}: a stream writes there whose feed has not ended. End it with kanonflow stop (on"
@@ -237,9 +236,7 @@ def known_people(earlier: EarlierRun) -> NDArray[np.uint64]:
     for _, folder in _partitions(earlier.directory):
         for number in range(_files_of(folder)[0]):
             try:
-                digests.append(
-                    people_of_file(read_whole(FileSystems.join(folder, segment_file(number, PEOPLE))))
-                )
+                digests.append(people_of_file(read_whole(storage.join(folder, segment_file(number, PEOPLE)))))
             except (StateError, OSError) as error:
                 raise _unreadable(earlier, error) from None
     return np.unique(np.concatenate(digests))
@@ -274,7 +271,7 @@ def copy_cohorts(
     left, folders = earlier.carried, dict(_partitions(earlier.directory))
     # Those that are split first: a plan of other cohorts is refused before anything is laid down.
     for name in sorted({*folders, *left}, key=lambda name: (_split(splitting, name) is None, name)):
-        folder = folders.get(name, FileSystems.join(cohorts_directory(earlier.directory), name))
+        folder = folders.get(name, storage.join(cohorts_directory(earlier.directory), name))
         segments, groups = _files_of(folder)
         if name in left:
             groups = None  # it is part of what was left
@@ -302,11 +299,11 @@ def copy_cohorts(
         elif splitting is None or split is None:
             laid[name] = {}
             files = _files_to_copy(folder, segments, groups, cohorts.carried)
-            _lay(FileSystems.join(cohorts_directory(output), name), files)
+            _lay(storage.join(cohorts_directory(output), name), files)
         else:
             for part in _parts(earlier, splitting.parts(split, folder, cohorts, groups)):
                 laid[part.key.hex()] = {}
-                _lay(FileSystems.join(cohorts_directory(output), part.key.hex()), part.files)
+                _lay(storage.join(cohorts_directory(output), part.key.hex()), part.files)
     _lay_renewal(earlier, output, laid, renewing)
     if {name for name, _ in _partitions(output)} != set(laid):
         raise _others(output)
@@ -337,15 +334,15 @@ def _lay_renewal(
 ) -> None:
     """What a renewal made of all partitions, once all of it is known; and what is public of the last one."""
     if renewing is None:
-        before = FileSystems.join(earlier.directory, RENEWAL)
-        if FileSystems.exists(before):
-            create_if_absent(FileSystems.join(output, RENEWAL), read_whole(before))
+        before = storage.join(earlier.directory, RENEWAL)
+        if storage.exists(before):
+            create_if_absent(storage.join(output, RENEWAL), read_whole(before))
         return
     facts = renewing.facts()
     for name, files in laid.items():
-        _lay(FileSystems.join(cohorts_directory(output), name), files)
+        _lay(storage.join(cohorts_directory(output), name), files)
     public = json.dumps(facts.public(), indent=1).encode()
-    if create_if_absent(FileSystems.join(output, RENEWAL), public) is Outcome.DIFFERENT:
+    if create_if_absent(storage.join(output, RENEWAL), public) is Outcome.DIFFERENT:
         raise _others(output)
 
 
@@ -391,11 +388,11 @@ def _refuse_rows(earlier: EarlierRun, state: CarriedState) -> None:
 
 def refuse_second_successor(directory: str, output: str) -> None:
     """Raise ContinueError if another run than that of ``output`` continues a directory: before anything is read."""
-    continued = FileSystems.exists(FileSystems.join(directory, "restricted", CONTINUED_BY))
+    continued = storage.exists(storage.join(directory, "restricted", CONTINUED_BY))
     if continued and successor(directory) != place_of(output):
         raise _continued_already(directory)
-    begun = (FileSystems.join(output, "restricted", name) for name in ("run.json", "lock"))
-    if continued and not any(map(FileSystems.exists, begun)):
+    begun = (storage.join(output, "restricted", name) for name in ("run.json", "lock"))
+    if continued and not any(map(storage.exists, begun)):
         raise ContinueError(
             f"--continue {directory}: {output} continued it already, and is not there any more: moved or removed. What"
             " it published would be published again. Continue it where it is now; or, if nothing of it was published,"
@@ -405,9 +402,9 @@ def refuse_second_successor(directory: str, output: str) -> None:
 
 def successor(directory: str) -> str | None:
     """The output of the run that continues a directory; None: none does, or nobody can tell which."""
-    mark = FileSystems.join(directory, "restricted", CONTINUED_BY)
+    mark = storage.join(directory, "restricted", CONTINUED_BY)
     try:
-        return str(json.loads(read_whole(mark))["output"]) if FileSystems.exists(mark) else None
+        return str(json.loads(read_whole(mark))["output"]) if storage.exists(mark) else None
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -425,7 +422,7 @@ def continue_once(earlier: EarlierRun, output: str) -> None:
     Raises ContinueError: another one does. Why: two runs that go on from the same cohorts take in newcomers each by
     itself, and what both publish of one person is not covered together. A run that begins again may.
     """
-    mark = FileSystems.join(earlier.directory, "restricted", CONTINUED_BY)
+    mark = storage.join(earlier.directory, "restricted", CONTINUED_BY)
     mine = json.dumps({"output": place_of(output)}).encode()
     if create_if_absent(mark, mine, private=True) is Outcome.DIFFERENT:
         raise _continued_already(earlier.directory)
@@ -433,7 +430,7 @@ def continue_once(earlier: EarlierRun, output: str) -> None:
 
 def refuse_continued(output: str) -> None:
     """Raise ContinueError if another run continues the run of ``output``: it must not take anybody in any more."""
-    if FileSystems.exists(FileSystems.join(output, "restricted", CONTINUED_BY)):
+    if storage.exists(storage.join(output, "restricted", CONTINUED_BY)):
         raise ContinueError(
             f"{output}: another run continues its cohorts (restricted/{CONTINUED_BY} names its output), and both would"
             " take newcomers in. Go on with that one, or, if nothing of it was published, delete that file"
@@ -445,7 +442,7 @@ def refuse_other_beginning(directory: str, output: str, record: Mapping[str, Any
 
     record: its run.json. Why: who says it believes that what both publish is covered together.
     """
-    there = FileSystems.exists(FileSystems.join(directory, "restricted", "run.json"))
+    there = storage.exists(storage.join(directory, "restricted", "run.json"))
     if not record.get("continued") or (there and successor(directory) != place_of(output)):
         raise ContinueError(
             f"--continue {directory}: the run in {output} did not begin with that one, and a run that resumes goes on"
@@ -469,9 +466,9 @@ def _parts(earlier: EarlierRun, parts: Iterator[LaidPart]) -> list[LaidPart]:
 
 def _files_to_copy(folder: str, segments: int, groups: str | None, carried: bytes | None) -> dict[str, bytes]:
     files = [segment_file(number, kind) for number in range(segments) for kind in (PEOPLE, BOXES)]
-    files += [TOGETHER] if FileSystems.exists(FileSystems.join(folder, TOGETHER)) else []
+    files += [TOGETHER] if storage.exists(storage.join(folder, TOGETHER)) else []
     copies = {
-        name: read_whole(FileSystems.join(folder, name)) for name in [*files, *([groups] if groups else [])]
+        name: read_whole(storage.join(folder, name)) for name in [*files, *([groups] if groups else [])]
     }
     if carried is not None:
         copies[CARRIED] = carried
@@ -484,7 +481,7 @@ def _files_to_copy(folder: str, segments: int, groups: str | None, carried: byte
 def _lay(target: str, files: Mapping[str, bytes]) -> None:
     make_directory(target, private=True)
     for name, data in files.items():
-        if create_if_absent(FileSystems.join(target, name), data, private=True) is Outcome.DIFFERENT:
+        if create_if_absent(storage.join(target, name), data, private=True) is Outcome.DIFFERENT:
             raise _others(os.path.dirname(os.path.dirname(os.path.dirname(target))))
 
 
@@ -524,19 +521,17 @@ def _partitions(output: str) -> Iterator[tuple[str, str]]:
     if is_local(folder):
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     else:
-        patterns = [FileSystems.join(folder, "*", mark) for mark in marks]
-        paths = [each.path for match in FileSystems.match(patterns) for each in match.metadata_list]
-        names = sorted({FileSystems.split(FileSystems.split(path)[0])[1] for path in paths})
+        paths = [path for mark in marks for path in storage.paths_below(folder, "*", mark)]
+        names = sorted({storage.split(storage.split(path)[0])[1] for path in paths})
     for name in names:
-        place = FileSystems.join(folder, name)
-        if any(FileSystems.exists(FileSystems.join(place, mark)) for mark in marks):
+        place = storage.join(folder, name)
+        if any(storage.exists(storage.join(place, mark)) for mark in marks):
             yield name, place
 
 
 def _files_of(folder: str) -> tuple[int, str | None]:
     """How many segments a partition's folder has, and its newest file of groups."""
-    files = FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list
-    names = [FileSystems.split(each.path)[1] for each in files]
+    names = [storage.split(path)[1] for path in storage.paths_below(folder, "*")]
     numbers = [int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))]
     ends = [(int(match[2] or 0), int(match[1]), name) for name in names if (match := _GROUPS.fullmatch(name))]
     return max(numbers, default=-1) + 1, max(ends)[2] if ends else None

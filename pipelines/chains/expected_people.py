@@ -5,10 +5,9 @@ OUT/restricted/cohorts/PARTITION/expected.state
 
 from __future__ import annotations
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.chains.people_of_output import placed_people
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
 from kanonflow.transforms.lineage.committed_rosters import EXPECTED, cohorts_directory, partition_cohorts
 from kanonflow.transforms.secret.seeds import Secret, people_key
@@ -22,9 +21,7 @@ PEOPLE_FILE = "people_file"
 
 def remove_expected(output: str) -> None:
     """Remove what a run laid down that came no further: one that begins expects others, or nobody."""
-    pattern = FileSystems.join(cohorts_directory(output), "*", EXPECTED)
-    if before := [each.path for each in FileSystems.match([pattern])[0].metadata_list]:
-        FileSystems.delete(before)
+    storage.delete(storage.paths_below(cohorts_directory(output), "*", EXPECTED))
 
 
 def write_expected(
@@ -46,7 +43,7 @@ def write_expected(
     for key, state in states.items():
         folder = partition_cohorts(output, key)
         make_directory(folder, private=True)
-        create_if_absent(FileSystems.join(folder, EXPECTED), state.to_bytes(), private=True)
+        create_if_absent(storage.join(folder, EXPECTED), state.to_bytes(), private=True)
         named = 0 if state.warm.roster is None else state.warm.roster.pool.people.size
         few += named if named < size else 0
     if not few:

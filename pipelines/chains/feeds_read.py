@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.pipelines.chains.run_identity import place_of
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 
 KEY = "feeds"
@@ -34,8 +33,8 @@ def feeds_of_chain(directory: str, record: Mapping[str, Any]) -> Feeds:
     before = [dict(each) for each in record.get(KEY, ())]
     if "job" not in record:
         return before
-    ended = FileSystems.join(directory, "restricted", "ended")
-    position = read_whole(ended).decode() if FileSystems.exists(ended) else ""
+    ended = storage.join(directory, "restricted", "ended")
+    position = read_whole(ended).decode() if storage.exists(ended) else ""
     return [*before, *({"source": each, "position": position or None} for each in record["input"])]
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import FAULT_COLUMN
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.committed_rosters import CARRIED, EXPECTED, PEOPLE, cohorts_directory
 from kanonflow.transforms.release.cohorts import people_in
@@ -26,7 +26,7 @@ Known = Iterator[tuple[bytes, NDArray[np.uint64]]]
 def entered(output: str) -> Known:
     """Of each segment of a roster."""
     for path in _files(output, f"*{PEOPLE}"):
-        folder = FileSystems.split(FileSystems.split(path)[0])[1]
+        folder = storage.split(storage.split(path)[0])[1]
         yield bytes.fromhex(folder), people_of_file(read_whole(path))
 
 
@@ -45,8 +45,8 @@ def expected(output: str, individual: str, key: bytes) -> Known:
 
 def expected_before(output: str, shard: bytes, least: int) -> NDArray[np.uint64]:
     """The digests of whom a run before expected in a shard, and who wait there; least: so many of a kind."""
-    path = FileSystems.join(cohorts_directory(output), shard.hex(), CARRIED)
-    roster = carried_from_bytes(read_whole(path)).warm.roster if FileSystems.exists(path) else None
+    path = storage.join(cohorts_directory(output), shard.hex(), CARRIED)
+    roster = carried_from_bytes(read_whole(path)).warm.roster if storage.exists(path) else None
     return np.empty(0, np.uint64) if roster is None else roster.pool.people[roster.pool.known_by_file(least)]
 
 
@@ -98,5 +98,4 @@ def _readable(rows: pa.Table) -> pa.Table:
 
 
 def _files(output: str, name: str) -> list[str]:
-    pattern = FileSystems.join(cohorts_directory(output), "*", name)
-    return [match.path for match in FileSystems.match([pattern])[0].metadata_list]
+    return storage.paths_below(cohorts_directory(output), "*", name)

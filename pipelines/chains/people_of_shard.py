@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.files.state_versions import StateError
 from kanonflow.transforms.lineage.committed_rosters import BOXES, PEOPLE, cohorts_directory, segment_file
@@ -22,17 +22,15 @@ def people_of_shard(output: str, key: str | None, bound: BoundPolicy) -> tuple[s
 
     Raises ContinueError: nobody entered there, or a file is damaged. O(people + corners).
     """
-    pattern = FileSystems.join(cohorts_directory(output), key or "*", f"*{BOXES}")
-    paths = sorted(match.path for match in FileSystems.match([pattern])[0].metadata_list)
-    folders = sorted({FileSystems.split(path)[0] for path in paths})
+    paths = storage.paths_below(cohorts_directory(output), key or "*", f"*{BOXES}")
+    folders = sorted({storage.split(path)[0] for path in paths})
     if len(folders) != 1:
         raise ContinueError(f"--continue {output}: nobody is in cohorts there, or of several partitions")
     segments, values, digests = [], [quasi_schema(bound).empty_table()], [np.empty(0, dtype=np.uint64)]
     for number in range(len(paths)):
         try:
             people, boxes = (
-                read_whole(FileSystems.join(folders[0], segment_file(number, kind)))
-                for kind in (PEOPLE, BOXES)
+                read_whole(storage.join(folders[0], segment_file(number, kind))) for kind in (PEOPLE, BOXES)
             )
             segments.append(segment_of_files(people, boxes, bound))
             frozen = frozen_values(people, bound)
@@ -43,15 +41,14 @@ def people_of_shard(output: str, key: str | None, bound: BoundPolicy) -> tuple[s
     everybody = ShardPeople(
         tuple(segments), pa.concat_tables(values).combine_chunks(), np.concatenate(digests)
     )
-    return FileSystems.split(folders[0])[1], everybody
+    return storage.split(folders[0])[1], everybody
 
 
 def people_by_shard(output: str) -> dict[str, int]:
     """How many people are in the cohorts of each partition or shard, by key in hexadecimal, as their newest segments
     tell. Raises ContinueError: one is damaged."""
-    pattern = FileSystems.join(cohorts_directory(output), "*", f"*{BOXES}")
-    paths = sorted(match.path for match in FileSystems.match([pattern])[0].metadata_list)
-    newest = {FileSystems.split(FileSystems.split(path)[0])[1]: path for path in paths}
+    paths = storage.paths_below(cohorts_directory(output), "*", f"*{BOXES}")
+    newest = {storage.split(storage.split(path)[0])[1]: path for path in paths}
     try:
         return {key: int(told_of(read_whole(path))["people"]) for key, path in newest.items()}
     except (ValueError, KeyError, TypeError):

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.release_format import SUFFIXES
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.output_directories import release_directory, restricted_directory
 from kanonflow.transforms.lineage.published_slots import holds_slots
 from kanonflow.transforms.secret.seeds import Secret
-from kanonflow.transforms.sinks.sinks import release_directory, restricted_directory
 
 KEY = "read"
 _NAMED = 5
@@ -99,8 +98,8 @@ def refusal(directory: str, again: Mapping[str, str], files: int) -> str:
 
 def _took_rows(directory: str, record: Mapping[str, Any]) -> bool:
     """Whether a run has released something, or left rows to the one that continues it."""
-    patterns = [FileSystems.join(release_directory(directory), f"*{suffix}") for suffix in SUFFIXES]
+    looked = [(release_directory(directory), f"*{suffix}") for suffix in SUFFIXES]
     chain = record.get("chain")
     if isinstance(chain, Mapping) and chain.get("carry"):
-        patterns.append(FileSystems.join(restricted_directory(directory), "carried", "*"))
-    return holds_slots(directory) or any(match.metadata_list for match in FileSystems.match(patterns))
+        looked.append((storage.join(restricted_directory(directory), "carried"), "*"))
+    return holds_slots(directory) or any(storage.paths_below(*each) for each in looked)

@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.renew import RenewedCohorts
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 
 RENEWAL = "renewal.json"
@@ -35,8 +34,8 @@ def renewal_words(facts: Mapping[str, Any]) -> str:
 
 def told_renewal(output: str) -> str | None:
     """The words of an output; None: its epoch began with no renewal, or nobody can tell."""
-    path = FileSystems.join(output, RENEWAL)
+    path = storage.join(output, RENEWAL)
     try:
-        return renewal_words(json.loads(read_whole(path))) if FileSystems.exists(path) else None
+        return renewal_words(json.loads(read_whole(path))) if storage.exists(path) else None
     except (ValueError, KeyError, TypeError):
         return "The epoch began with a renewal, and what it left to readers of several epochs cannot be read."

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from kanonflow.pipelines.chains.renewal_file import left_words
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.renew import Renew, RenewedCohorts
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.committed_rosters import (
     BOXES,
@@ -151,9 +151,9 @@ class Renewing:
         if not cohorts.segments:
             return self._handed_on(cohorts, None)
         values, forgotten = self._now(folder, roster, cohorts)
-        together = FileSystems.join(folder, TOGETHER)
+        together = storage.join(folder, TOGETHER)
         words = self._secret.lasting.derive("search", "renewal", epoch_text(self.epoch), bytes.fromhex(name))
-        before = read_whole(together) if FileSystems.exists(together) else None
+        before = read_whole(together) if storage.exists(together) else None
         renewal = renewed(
             roster,
             values.rows,
@@ -173,7 +173,7 @@ class Renewing:
         except GateError as error:
             raise RenewalError(f"--renew: the gate refused the cohorts of a partition: {error}") from None
         self._made.append((renewal, values.people.size))
-        boxes = read_whole(FileSystems.join(folder, segment_file(len(cohorts.segments) - 1, BOXES)))
+        boxes = read_whole(storage.join(folder, segment_file(len(cohorts.segments) - 1, BOXES)))
         frozen = FrozenValues(renewal.values, renewal.forgotten)
         made = files_of_renewal(renewal.segment, frozen, boxes, epoch_text(self._before), self._bound)
         files = {segment_file(0, PEOPLE): made.people, segment_file(0, BOXES): made.boxes}
@@ -183,7 +183,7 @@ class Renewing:
     def _now(self, folder: str, roster: Roster, cohorts: Continued) -> tuple[_Values, NDArray[np.bool_]]:
         """What is known now of everybody of a roster (``people``: who is in the file), and of whom nothing is."""
         parts = [
-            frozen_values(read_whole(FileSystems.join(folder, segment_file(number, PEOPLE))), self._bound)
+            frozen_values(read_whole(storage.join(folder, segment_file(number, PEOPLE))), self._bound)
             for number in range(len(cohorts.segments))
         ]
         order = np.argsort(np.concatenate([each.people for each in cohorts.segments]), kind="stable")

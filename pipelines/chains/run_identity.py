@@ -15,9 +15,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
-from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.create_if_absent import read_whole
+from kanonflow.transforms.files.storage import is_local
 
 KEY = "identity"
 
@@ -43,13 +43,11 @@ def original_of(directory: str, record: Mapping[str, Any]) -> str | None:
     identity = record.get(KEY)
     if identity is None or identity["output"] == place_of(directory):
         return None
-    there, here = (
-        FileSystems.join(place, "restricted", "run.json") for place in (identity["output"], directory)
-    )
+    there, here = (storage.join(place, "restricted", "run.json") for place in (identity["output"], directory))
     if is_local(there) and is_local(here) and os.path.exists(there) and os.path.samefile(there, here):
         return None  # one directory that is mounted twice
     try:
-        same = FileSystems.exists(there) and json.loads(read_whole(there))[KEY]["id"] == identity["id"]
+        same = storage.exists(there) and json.loads(read_whole(there))[KEY]["id"] == identity["id"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return identity["output"] if same else None

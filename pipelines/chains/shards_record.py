@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.pipelines.chains.people_of_output import (
@@ -25,7 +24,9 @@ from kanonflow.pipelines.chains.people_of_output import (
 )
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
-from kanonflow.transforms.files.create_if_absent import create_if_absent, is_local, read_whole
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.create_if_absent import create_if_absent, read_whole
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.roster.first_partitions import FirstPartitions
 from kanonflow.transforms.secret.seeds import Secret, people_key
 from kanonflow.transforms.shards.known_shards import NOBODY, SHARDS, KnownShards, StoredPlan
@@ -50,7 +51,7 @@ def asked_plan(
     goes_on = ([output] if resume else []) + ([] if continues is None else [continues])
     places = [path] if path is not None else [_file(each) for each in goes_on]
     for place in places:
-        if place is not None and (path is not None or FileSystems.exists(place)):
+        if place is not None and (path is not None or storage.exists(place)):
             return plan_from_json(_read(place), place), place
     return None
 
@@ -59,7 +60,7 @@ def kept_plan(output: str) -> tuple[ShardPlan, list[tuple[str, ...]]] | None:
     """The plan that a run went by and of each partition the keys, in hexadecimal, of all shards that are or were; None:
     it went by none. Raises PlanError: it is damaged."""
     path = _file(output)
-    if not FileSystems.exists(path):
+    if not storage.exists(path):
         return None
     data = _read(path)
     plan, plain = plan_from_json(data, path), json.loads(data)
@@ -143,8 +144,8 @@ def refuse_another_plan(directory: str, there: Mapping[str, Any], plan: ShardPla
 def remove_shards(output: str) -> None:
     """Remove what a run laid down that came no further."""
     places = [_file(output), _file(output, SHARDS)]
-    if before := [place for place in places if FileSystems.exists(place)]:
-        FileSystems.delete(before)
+    if before := [place for place in places if storage.exists(place)]:
+        storage.delete(before)
 
 
 def begin_shards(output: str, plan: ShardPlan, bound: BoundPolicy, secret: Secret) -> None:
@@ -193,11 +194,11 @@ def known_shards(output: str, plan: ShardPlan | None) -> KnownShards:
 
 
 def _file(output: str, name: str = PLAN_FILE) -> str:
-    return FileSystems.join(output, "restricted", name)
+    return storage.join(output, "restricted", name)
 
 
 def _create(path: str, data: bytes) -> None:
-    workspace = FileSystems.split(path)[0] if is_local(path) else None
+    workspace = storage.split(path)[0] if is_local(path) else None
     create_if_absent(path, data, private=True, workspace=workspace)
 
 

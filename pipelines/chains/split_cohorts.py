@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.lineage.committed_rosters import (
     BOXES,
@@ -106,7 +105,7 @@ class Splitting:
                 files[segment_file(number, BOXES)] = made.boxes
             if groups is not None:
                 files[groups] = groups_file(part.last(cohorts.last))
-            if FileSystems.exists(together := FileSystems.join(folder, TOGETHER)):
+            if storage.exists(together := storage.join(folder, TOGETHER)):
                 files[TOGETHER] = read_whole(together)  # those of other parts are nobody here
             if key in states:
                 files[CARRIED] = states[key].to_bytes()
@@ -116,6 +115,6 @@ class Splitting:
 
     def _of_segment(self, folder: str, number: int) -> tuple[FrozenValues, bytes]:
         people, boxes = (
-            read_whole(FileSystems.join(folder, segment_file(number, kind))) for kind in (PEOPLE, BOXES)
+            read_whole(storage.join(folder, segment_file(number, kind))) for kind in (PEOPLE, BOXES)
         )
         return frozen_values(people, self._bound), boxes

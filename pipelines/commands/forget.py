@@ -27,12 +27,13 @@ from kanonflow.pipelines.run_records.run_directory import (
 )
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.columns.sort_keys import whole
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
+from kanonflow.transforms.files.output_directories import restricted_directory
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.lineage.committed_rosters import EXPECTED, PEOPLE, cohorts_directory
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.roster.cohort_files import COHORT_FIELD, FORGOTTEN, PERSON
 from kanonflow.transforms.secret.seeds import Secret, SecretError
-from kanonflow.transforms.sinks.sinks import restricted_directory
 from kanonflow.transforms.windows.chain import carried_from_bytes
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_source import read_policy
-from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.create_if_absent import read_whole
+from kanonflow.transforms.files.storage import is_local
 
 
 def read_policy_at(path: str) -> Policy:
@@ -23,7 +23,7 @@ def read_policy_at(path: str) -> Policy:
         raise PolicyError([f"file: cannot be read ({type(error).__name__})"], path) from None
     with tempfile.TemporaryDirectory() as folder:
         # A policy without a name is called after its file, and release ids depend on it.
-        local = Path(folder, FileSystems.split(path)[1])
+        local = Path(folder, storage.split(path)[1])
         local.write_bytes(data)
         try:
             return read_policy(local)

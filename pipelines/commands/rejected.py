@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from dataclasses import field as member
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
 from kanonflow.pipelines.feeds.input_files import FileFormat, find_inputs
 from kanonflow.pipelines.feeds.row_lines import lines_by_number
@@ -21,8 +19,9 @@ from kanonflow.pipelines.terminal.table import aligned
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import printable
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
-from kanonflow.transforms.sinks.sinks import rejected_directory
+from kanonflow.transforms.files.output_directories import rejected_directory
 
 FIRST_PLACES = 3
 """Places that the summary names for each reason and field."""
@@ -50,7 +49,7 @@ def rejected_rows(output: str) -> Iterator[_Record]:
     Raises InputError: there is no such folder, or a file of it is damaged.
     """
     folder = rejected_directory(output)
-    if not FileSystems.exists(folder):
+    if not storage.exists(folder):
         raise InputError(f"{output}: has no {os.path.relpath(folder, output)}; give the --output of a run")
     yield from unsettled_rejected(output)
 

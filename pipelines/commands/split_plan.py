@@ -39,10 +39,10 @@ def split_shards(
     from kanonflow.pipelines.chains.shards_record import kept_plan
     from kanonflow.pipelines.run_records.run_directory import read_record
     from kanonflow.pipelines.runs.kernel_cache import compile_first
+    from kanonflow.transforms.files.output_directories import restricted_directory
     from kanonflow.transforms.shards.shard_plan import PlanError, head_of
     from kanonflow.transforms.shards.split_shard import named_shard, plan_of_one_piece, split_shard
     from kanonflow.transforms.shards.trial import cost_words, refusal
-    from kanonflow.transforms.sinks.sinks import restricted_directory
     from kanonflow.transforms.solver_check import check_solver
 
     policy = replace(read_policy(path), people=None)

@@ -50,6 +50,7 @@ class PlayedWindow(NamedTuple):
 
     weight: of its rows, as of ``Stretch``. metrics: a record of metrics.avsc. rejected: rows. put_off: rows of the
     window itself that wait for another. release: its rows, as Arrow IPC bytes; None: nothing went out.
+    matching_record: of the release, Avro; None: it was not asked for.
     """
 
     weight: float
@@ -57,6 +58,7 @@ class PlayedWindow(NamedTuple):
     rejected: int
     put_off: int
     release: bytes | None
+    matching_record: bytes | None = None
 
 
 class PlayedPartition(NamedTuple):
@@ -135,18 +137,26 @@ class DryRun:
 
 
 def dry_run(
-    feed: Feed, bound: BoundPolicy, stretch: Stretch, *, threads: int = 1, secret: Secret = NOT_SECRET
+    feed: Feed,
+    bound: BoundPolicy,
+    stretch: Stretch,
+    *,
+    threads: int = 1,
+    secret: Secret = NOT_SECRET,
+    matching_records: bool = False,
 ) -> DryRun:
     """Play a stretch of a feed under a policy. Deterministic, but for deadlines.
 
     bound: its windows, partitions and individual are the feed's, its fields are among the feed's. secret: another one
-    searches otherwise, and another one's cohorts are not for ``cohorts_of``.
+    searches otherwise, and another one's cohorts are not for ``cohorts_of``. matching_records: one of each release.
     Time: that of releasing the rows that are played.
     """
     continued = None
     if feed.expected is not None and bound.policy.people is not None:
         continued = ExpectedCohorts(feed.expected, bound, secret, 0)
-    step = PartitionStep(bound, secret, threads, continued=continued, compressed=False)
+    step = PartitionStep(
+        bound, secret, threads, matching_records=matching_records, continued=continued, compressed=False
+    )
     places = np.flatnonzero(stretch.played)
     places = places[np.argsort(feed.partition[places], kind="stable")]
     rows = _as_bound(feed.rows.take(pa.array(places)), bound)
@@ -205,7 +215,8 @@ def _played(result: WindowResult, weight: float, bound: BoundPolicy) -> PlayedWi
         put_off = int((own_ends(result.warm.waiting, bound) == metrics["window_end"]).sum())
     rejected = sum(metrics["rows_rejected"].values())
     release = None if result.release is None else result.release.ipc
-    return PlayedWindow(weight, metrics, rejected, put_off, release)
+    record = None if result.matching_record is None else result.matching_record.avro
+    return PlayedWindow(weight, metrics, rejected, put_off, release, record)
 
 
 def cohorts_of(run: DryRun, feed: Feed) -> Cohorts:

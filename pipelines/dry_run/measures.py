@@ -91,9 +91,7 @@ def measured(run: DryRun, rows: pa.Table, *, queries: int) -> Measures:
     table = ReleasedTable.of(run.released, bound)
     names = {column.published_name: column.name for column in bound.columns}
     errors = query_errors(rows, table, names=names, queries=queries, seed=_SEED) if queries else None
-    weights = np.repeat(
-        [each.weight for each in run.releases], [each.metrics["rows_released"] for each in run.releases]
-    )
+    weights = row_weights(run)
     return Measures(
         windows=len({each.metrics["window_end"] for each in run.releases}),
         rows=rows.num_rows,
@@ -112,6 +110,12 @@ def measured(run: DryRun, rows: pa.Table, *, queries: int) -> Measures:
             for column in bound.quasis
         ),
     )
+
+
+def row_weights(run: DryRun) -> Float64s:
+    """How many rows of the feed each released row stands for, float64 (n,), in the order of ``DryRun.released``."""
+    weights = np.array([each.weight for each in run.releases], dtype=np.float64)
+    return np.repeat(weights, [each.metrics["rows_released"] for each in run.releases])
 
 
 def median_widths(released: pa.Table, bound: BoundPolicy) -> dict[str, float | None]:

@@ -52,12 +52,13 @@ def side_by_side(
     queries: int,
     workers: int | None = None,
     threads: int = 1,
+    matching_records: bool = False,
     begins: Callable[[int, float], None] | None = None,
 ) -> list[Played]:
     """Play every policy. Deterministic.
 
     policies: their time, individual and partitions are the feed's. queries: random ones, asked of input and release.
-    workers: policies at a time; None: one a core. threads: of each. Time: that of ``dry_run``, of each.
+    workers: policies at a time; None: one a core. threads, matching_records: as of ``dry_run``. Time: that, of each.
     begins: is called when the first policy has been played, with how many are left and about how many seconds that will
     take.
     """
@@ -69,7 +70,7 @@ def side_by_side(
     def play(bound: BoundPolicy) -> Played:
         own = feeds[_windows(bound.policy)]
         stretch = stretch_of(own, bound.policy, budget(bound.policy))
-        run = dry_run(own, bound, stretch, threads=threads)
+        run = dry_run(own, bound, stretch, threads=threads, matching_records=matching_records)
         rows = own.rows.filter(pa.array(stretch.counted))
         asked = queries if rows.num_rows <= _MOST_ASKED else 0
         return Played(bound.policy.window_ms, stretch, run, measured(run, rows, queries=asked))

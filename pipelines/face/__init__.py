@@ -7,6 +7,7 @@
     SecretFile          where each worker finds the secret; SecretVariable and ManagedSecret are other places
     KanonflowOptions    flags for a pipeline of one's own
     read_release        releases as a table: flat, in Arrow, polars or pandas, and asked for estimates with bounds
+    solver_table        a table as the numbers that kanonflow.solvers takes
     query_errors        how far answers from a release are from those of its input
 
     import pyarrow.parquet
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kanonflow.transforms.secret.seeds import Secret
     from kanonflow.transforms.sinks.beam_rows import ReleasedRows
     from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases
+    from kanonflow.transforms.solver_table import SolverTable, solver_table
 
 _PLACES = {
     "kanonflow.pipelines.estimates.estimate": ("Estimate", "WideBoundsWarning"),
@@ -50,6 +52,7 @@ _PLACES = {
     "kanonflow.transforms.one_table": ("AnonymizedTable", "anonymize_table"),
     "kanonflow.transforms.secret.seeds": ("Secret",),
     "kanonflow.transforms.sinks.beam_rows": ("ReleasedRows",),
+    "kanonflow.transforms.solver_table": ("SolverTable", "solver_table"),
     "kanonflow.transforms.sinks.sinks": ("WriteMetrics", "WriteRejected", "WriteReleases"),
 }
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
@@ -68,6 +71,7 @@ __all__ = [
     "Secret",
     "SecretFile",
     "SecretVariable",
+    "SolverTable",
     "WideBoundsWarning",
     "WriteMetrics",
     "WriteRejected",
@@ -76,6 +80,7 @@ __all__ = [
     "load_policy",
     "query_errors",
     "read_release",
+    "solver_table",
     "split_range",
     "split_set",
 ]
@@ -93,5 +98,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    """The public names, loaded or not, and nothing that they are made of."""
+    return sorted([*__all__, "__version__"])

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kanonflow.pipelines.feeds.avro_plain import plain_column, plain_schema
-from kanonflow.pipelines.feeds.stored_files import WHOLE, Cut, FilePart, open_stored
+from kanonflow.pipelines.feeds.stored_files import WHOLE, Cut, FilePart
 from kanonflow.schemas.avro_schema import avro_to_arrow
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.files.storage import open_stored
 
 ROWS_PER_BATCH = 16_384
 ROWS_APART = 30 * ROWS_PER_BATCH

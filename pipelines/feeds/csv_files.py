@@ -29,10 +29,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from kanonflow.pipelines.feeds.open_quotes import OpenQuotes, line_ends
-from kanonflow.pipelines.feeds.stored_files import WHOLE, FilePart, open_stored
+from kanonflow.pipelines.feeds.stored_files import WHOLE, FilePart
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import NUMBERED, CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS, MOST_ROW_BYTES, NO_TEXT, NO_VALUE
+from kanonflow.transforms.files.storage import open_stored
 
 BLOCK_BYTES = MOST_ROW_BYTES
 PLAIN = CsvForm()

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.files import storage
 
 END_MARKER = "_END"
 _HIDDEN = (".", "_")
@@ -40,7 +40,7 @@ def list_arrived(directory: str, pattern: str) -> Listing:
     A directory that does not exist (yet) is empty. Raises InputError: it cannot be listed.
     """
     try:
-        arrived = list(_local(directory) if FileSystems.get_scheme(directory) is None else _remote(directory))
+        arrived = list(_local(directory) if storage.scheme_of(directory) is None else _remote(directory))
     except (OSError, BeamIOError, ValueError) as error:
         raise InputError(f"{directory}: cannot be listed ({type(error).__name__})") from None
     files = sorted(file for file in arrived if _is_complete(file.name) and fnmatchcase(file.name, pattern))
@@ -49,8 +49,8 @@ def list_arrived(directory: str, pattern: str) -> Listing:
 
 def look_at(directory: str, name: str) -> ArrivedFile | None:
     """One file of the directory as it is now; None when it is not there. Raises InputError, as ``list_arrived``."""
-    path = FileSystems.join(directory, name)
-    if FileSystems.get_scheme(directory) is not None:
+    path = storage.join(directory, name)
+    if storage.scheme_of(directory) is not None:
         return next((file for file in list_arrived(directory, "*").files if file.name == name), None)
     try:
         stat = os.stat(path)
@@ -64,9 +64,9 @@ def look_at(directory: str, name: str) -> ArrivedFile | None:
 def same_content(one: ArrivedFile, other: ArrivedFile) -> bool:
     """Whether two files of one size hold the same bytes; in a store by its checksums. What is gone holds none."""
     try:
-        if FileSystems.get_scheme(one.path) is None:
+        if storage.scheme_of(one.path) is None:
             return filecmp.cmp(one.path, other.path, shallow=False)
-        return bool(FileSystems.checksum(one.path) == FileSystems.checksum(other.path))
+        return bool(storage.stores().checksum(one.path) == storage.stores().checksum(other.path))
     except (OSError, BeamIOError, NotImplementedError):
         return False
 
@@ -93,7 +93,8 @@ def _local(directory: str) -> Iterator[ArrivedFile]:
 
 
 def _remote(directory: str) -> Iterator[ArrivedFile]:
-    for match in FileSystems.match([FileSystems.join(directory, "*")])[0].metadata_list:
+    pattern = storage.join(storage.literal(directory), "*")
+    for match in storage.stores().match([pattern])[0].metadata_list:
         name = match.path.rsplit("/", 1)[-1]
         if name:
             yield ArrivedFile(name, match.path, match.size_in_bytes, match.last_updated_in_seconds or 0.0)

@@ -12,10 +12,11 @@ from kanonflow.pipelines.feeds.columnar_files import avro_file_schema, parquet_f
 from kanonflow.pipelines.feeds.csv_files import PLAIN, csv_header
 from kanonflow.pipelines.feeds.json_lines import json_schema
 from kanonflow.pipelines.feeds.standard_input import STANDARD_INPUT, spooled
-from kanonflow.pipelines.feeds.stored_files import StoredFile, matching_files, scheme_of
+from kanonflow.pipelines.feeds.stored_files import StoredFile, matching_files
 from kanonflow.pipelines.feeds.workbooks import sheet_columns
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.files.storage import scheme_of
 
 
 class FileFormat(StrEnum):

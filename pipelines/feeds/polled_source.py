@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import apache_beam as beam
 from apache_beam.coders import Coder
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.iobase import RestrictionProgress, RestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
@@ -30,6 +29,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, 
 from kanonflow.pipelines.run_records.refused_state import FEED_GONE, RefusedState
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.begin_once import BeginOnce
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.reader_shares import WHOLE, Share, element_of, share_of, shares
 from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
@@ -379,7 +379,7 @@ class _Poll(beam.DoFn):
             return
         self._looked_at = now
         if self._stop_file is not None and not self._stops:
-            self._stops = bool(FileSystems.exists(self._stop_file))
+            self._stops = bool(storage.exists(self._stop_file))
         if self._refused is not None:
             self._is_refused = self._is_refused or self._refused.stands()
 

@@ -27,8 +27,8 @@ from kanonflow.pipelines.feeds.columnar_files import avro_blocks_behind, parquet
 from kanonflow.pipelines.feeds.csv_files import CsvHeader, csv_header, parse_options
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile, file_schema
 from kanonflow.pipelines.feeds.read_files import Reading, read_batches
-from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.text_form import CsvForm
+from kanonflow.transforms.files.storage import open_stored
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc
 
 MOST_ROWS = 20_000

@@ -1,21 +1,15 @@
-"""Files by their path: local ones as Python opens them, those of other file systems through Beam, loaded for them; and
-the parts of a file that are read as if it were read whole.
-
-Beam takes a second and a half to load. Who looks at a local file, before any pipeline is made, need not wait for it.
-"""
+"""The files that a path or a glob names, and the parts of a file that are read as if it were read whole."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+from kanonflow.transforms.files import storage
 
 Batch = TypeVar("Batch")
-
-_SCHEME = re.compile(r"([a-zA-Z][-a-zA-Z0-9+.]*)://")
-_GLOB = re.compile(r"[*?\[]")
 
 
 class StoredFile(NamedTuple):
@@ -55,33 +49,22 @@ class FilePart(NamedTuple):
 WHOLE = FilePart()
 
 
-def scheme_of(path: str) -> str | None:
-    """What stands before :// in a path, such as gs; None: it is a local one. As Beam tells it."""
-    match = _SCHEME.match(path.strip())
-    return None if match is None else match[1]
-
-
-def open_stored(path: str) -> BinaryIO:
-    """A file's bytes as they are stored, from the beginning; they can be sought in. Raises OSError."""
-    if scheme_of(path) is None:
-        return open(path, "rb")
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-
-
 def matching_files(pattern: str) -> list[StoredFile]:
     """The files that a path or a glob names; [] of none. Raises OSError, ValueError.
 
-    A path that is no glob needs no Beam.
+    What is the path of a file names that one, whatever is in it, and needs no Beam; of a glob the folders that are
+    there by their names are those.
     """
-    if scheme_of(pattern) is None and not _GLOB.search(pattern) and os.path.isfile(pattern):
-        return [StoredFile(pattern, os.path.getsize(pattern))]
-    from apache_beam.io.filesystems import FileSystems
-
-    if scheme_of(pattern) is None and not os.path.dirname(pattern):
-        pattern = os.path.join(os.curdir, pattern)  # of a bare *.csv Beam lists a folder without a name
+    if storage.is_local(pattern):
+        if os.path.isfile(pattern):
+            return [StoredFile(pattern, os.path.getsize(pattern))]
+        if not os.path.dirname(pattern):
+            pattern = os.path.join(os.curdir, pattern)  # of a bare *.csv Beam lists a folder without a name
+        folder = os.path.dirname(pattern)
+        while folder and not os.path.isdir(folder):
+            folder = os.path.dirname(folder)
+        pattern = storage.literal(folder) + pattern[len(folder) :]
     return [
-        StoredFile(entry.path, entry.size_in_bytes) for entry in FileSystems.match([pattern])[0].metadata_list
+        StoredFile(entry.path, entry.size_in_bytes)
+        for entry in storage.stores().match([pattern])[0].metadata_list
     ]

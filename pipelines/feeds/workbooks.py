@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from kanonflow.pipelines.feeds.csv_files import PLAIN, BrokenRow, TextRows, header_names
 from kanonflow.pipelines.feeds.message_values import canonical_number
-from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.printable import spellable
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_inputs import MOST_SHEET_ROWS, NO_TEXT, NO_VALUE
+from kanonflow.transforms.files.storage import open_stored
 
 _AT_ONCE = 4_096
 

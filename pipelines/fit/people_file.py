@@ -12,11 +12,11 @@ from typing import Any
 
 from kanonflow.pipelines.feeds.input_files import InputFile, find_inputs, input_schema
 from kanonflow.pipelines.feeds.read_files import read_batches
-from kanonflow.pipelines.feeds.stored_files import scheme_of
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import with_delimiter
+from kanonflow.transforms.files.storage import scheme_of
 from kanonflow.transforms.rows.elements import from_ipc
 from kanonflow.transforms.windows.expected_people import PeopleFile, PeopleRows
 

@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Sequence
 
 from kanonflow.pipelines.feeds.input_files import FileFormat, InputFile
-from kanonflow.pipelines.feeds.stored_files import open_stored
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_inputs import DELIMITERS
+from kanonflow.transforms.files.storage import open_stored
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

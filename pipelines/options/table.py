@@ -701,6 +701,17 @@ OPTIONS = (
         {"choices": [str(distance) for distance in ClosenessDistance]},
     ),
     Option(
+        "--suppression",
+        "compare",
+        "shares of a window's rows that solvers of levels may reject (default: the policy's)",
+        {"type": several(float), "default": [], "dest": "suppressions"},
+    ),
+    Option(
+        "--class-field",
+        "compare",
+        "payload field with few values: how well classes, and a model that learns from the release, tell it",
+    ),
+    Option(
         "--rows",
         "compare",
         "only a stretch of whole windows, of about N rows",
@@ -709,7 +720,7 @@ OPTIONS = (
     Option(
         "--plot",
         "compare",
-        "draw loss against l or t (or k): .svg, or .html (pip install 'kanonflow[report]')",
+        "draw loss against l or t (or suppression, or k): .svg, or .html (pip install 'kanonflow[report]')",
         _FILE,
     ),
     # the secret

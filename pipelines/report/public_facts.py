@@ -19,8 +19,8 @@ from kanonflow.pipelines.report.run_files import StatedField, read_records, stat
 from kanonflow.pipelines.run_records.public_assessment import PublicAssessment, read_assessment
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_verdict, stands
 from kanonflow.schemas.avro_schema import metrics_schema
+from kanonflow.transforms.files.output_directories import promise_is_made
 from kanonflow.transforms.release.public_metrics import public_metrics_schema
-from kanonflow.transforms.sinks.divided_people import promise_is_made
 
 
 @dataclass(frozen=True)

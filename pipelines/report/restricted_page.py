@@ -25,6 +25,13 @@ from kanonflow.pipelines.terminal.summary import mean_of
 from kanonflow.pipelines.terminal.table import Cell, Table, count, decimal, quantity, rows_of, share
 from kanonflow.transforms.roster.first_partitions import divided_words
 
+_OF_CLASSES = {
+    "c_avg": "rows of a class, over k (C_AVG)",
+    "log": "level of generalization (LOG)",
+    "los": "level of suppression (LOS)",
+}
+"""Measures of classes and levels, means over released rows; releases of graphs, and of earlier builds, have none."""
+
 
 def restricted_page(facts: RunFacts) -> Page:
     """The page. A function of the facts alone."""
@@ -140,6 +147,9 @@ def _ledger(facts: RunFacts) -> Table:
     ]
     if bound := mean_of(facts.released, "lower_bound"):  # 0 says nothing
         lines.append(("no answer loses less", decimal(bound), None))
+    for name, words in _OF_CLASSES.items():
+        if (mean := mean_of(facts.released, name)) is not None:
+            lines.append((words, decimal(mean), None))
     return Table("ledger", "Rows by what became of them", ("", "rows", "share"), rows_of(lines), folded=False)
 
 
@@ -171,7 +181,9 @@ def _fields(facts: RunFacts) -> Iterator[Block]:
         f"Widths are those of {fields.rows:,} rows in {fields.files:,} of {fields.all_files:,} releases: of ten rows"
         " nine are no wider than the 90% width. Examples are invented; they have the median width."
     )
-    means = {name: _mean_of_field(facts.released, name) for name in _lost(facts.released)}
+    means = {name: _mean_of_field(facts.released, "ncp", name) for name in _lost(facts.released)}
+    levels = {field.name: _mean_of_field(facts.released, "levels", field.name) for field in fields.fields}
+    leveled = any(level is not None for level in levels.values())
     rows = rows_of(
         (
             field.name,
@@ -181,11 +193,13 @@ def _fields(facts: RunFacts) -> Iterator[Block]:
             quantity(field.ninth),
             field.unit or None,
             decimal(means.get(field.name)),
+            *([decimal(levels[field.name], 1)] if leveled else []),
         )
         for field in fields.fields
     )
     head = ("field", "published", "invented example", "median width", "90% width", "in", "mean loss")
-    yield Table("fields", "What is published of each field", head, rows, folded=False)
+    heads = (*head, *(["mean level"] if leveled else []))
+    yield Table("fields", "What is published of each field", heads, rows, folded=False)
     if facts.sample.table is None:
         return
     seen = facts.seen
@@ -203,9 +217,13 @@ def _lost(records: tuple[Record, ...]) -> dict[str, None]:
     return dict.fromkeys(name for record in records for name in record["ncp"])
 
 
-def _mean_of_field(records: tuple[Record, ...], name: str) -> float | None:
+def _mean_of_field(records: tuple[Record, ...], figure: str, name: str) -> float | None:
     return mean_of(
-        [{"loss": each["ncp"].get(name), "rows_released": each["rows_released"]} for each in records], "loss"
+        [
+            {figure: each.get(figure, {}).get(name), "rows_released": each["rows_released"]}
+            for each in records
+        ],
+        figure,
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from kanonflow.schemas.printable import printable
-from kanonflow.transforms.files.create_if_absent import is_local
+from kanonflow.transforms.files.storage import is_local
 
 _OF_RUNS = frozenset(
     {

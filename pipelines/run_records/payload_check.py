@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.run_records.private_places import refuse_open_places
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, make_directory, read_whole
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, make_directory, read_whole
+from kanonflow.transforms.files.output_directories import restricted_directory
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.risks.check_record import (
     CHECK,
     CheckRecord,
@@ -30,7 +31,6 @@ from kanonflow.transforms.risks.check_record import (
     check_digest,
     read_check,
 )
-from kanonflow.transforms.sinks.sinks import restricted_directory
 
 MEASURED = "measured.json"
 
@@ -57,19 +57,19 @@ def keep_measured(output: str, policy: Policy, figures: Mapping[str, Any], now_m
 
 def measured_file(output: str) -> str:
     """Where it stands."""
-    return FileSystems.join(restricted_directory(output), MEASURED)
+    return storage.join(restricted_directory(output), MEASURED)
 
 
 def measured_words(output: str) -> str:
     """What a stream's first windows told; "": nothing was measured of them, or not yet."""
     path = measured_file(output)
-    return str(json.loads(read_whole(path)).get("said", "")) if FileSystems.exists(path) else ""
+    return str(json.loads(read_whole(path)).get("said", "")) if storage.exists(path) else ""
 
 
 def _keep(name: str, output: str, policy: Policy, figures: Mapping[str, Any], now_ms: int) -> str:
     restricted = restricted_directory(output)
     make_directory(restricted, private=True)
-    path = FileSystems.join(restricted, name)
+    path = storage.join(restricted, name)
     values = {
         "policy_name": policy.name,
         "policy": check_digest(policy),
@@ -78,7 +78,7 @@ def _keep(name: str, output: str, policy: Policy, figures: Mapping[str, Any], no
     }
     data = json.dumps(values, indent=1).encode()
     if not is_local(path):
-        with FileSystems.create(path) as file:
+        with storage.create(path) as file:
             file.write(data)
         return path
     # A name of its own: workers write beside each other.
@@ -97,7 +97,7 @@ def refuse_unchecked(output: str, policy: Policy) -> CheckRecord | None:
     """The check of this policy's payload below ``output``; None: every risk is accepted. Raises UncheckedError."""
     if all(field.accept_risk is not None for field in policy.payload):
         return None
-    path = FileSystems.join(restricted_directory(output), CHECK)
+    path = storage.join(restricted_directory(output), CHECK)
     how = (
         f"measure a sample of the feed with  kanonflow policy check POLICY --input SAMPLE --for {output}  or say"
         " --unmeasured, and its first windows are measured as they come"

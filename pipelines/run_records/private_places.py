@@ -15,7 +15,8 @@ import contextlib
 import os
 import stat
 
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
+from kanonflow.transforms.files.storage import is_local
 
 _ELSEWHERE = "choose another --output"
 _OWN = f"{_ELSEWHERE}, or remove it if nothing there is needed"

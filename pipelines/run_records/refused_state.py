@@ -15,14 +15,13 @@ import contextlib
 import json
 from dataclasses import dataclass
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.flink.jobs import cancel_jobs
 from kanonflow.pipelines.run_records.run_directory import read_record
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory, read_whole
+from kanonflow.transforms.files.output_directories import restricted_directory
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError
 from kanonflow.transforms.lineage.published_slots import refusal_file
-from kanonflow.transforms.sinks.sinks import restricted_directory
 
 LOST_INPUT = "lost_input"
 """The kind of a refusal that lies in the input."""
@@ -55,7 +54,7 @@ class RefusedState:
 
     def stands(self) -> bool:
         """Whether the stream must not go on."""
-        return bool(FileSystems.exists(refusal_file(self.output)))
+        return bool(storage.exists(refusal_file(self.output)))
 
     def raise_it(self) -> None:
         """Raise what was said: GoneFeedError, LostInputError or OlderStateError; nothing of nothing."""
@@ -66,7 +65,7 @@ class RefusedState:
     def refuse(self, kind: str, reason: str) -> None:
         """Leave the word that the stream must not go on; the first one stays."""
         path = refusal_file(self.output)
-        make_directory(FileSystems.split(path)[0], private=True)
+        make_directory(storage.split(path)[0], private=True)
         create_if_absent(path, json.dumps({"reason": reason, "kind": kind}, indent=1).encode(), private=True)
 
     def end_job(self) -> None:

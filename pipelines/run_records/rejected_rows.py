@@ -7,13 +7,17 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
-from apache_beam.io.filesystems import FileSystems
 
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.settled_releases import RejectedParts, settled_releases
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
+from kanonflow.transforms.files.output_directories import (
+    metrics_directory,
+    rejected_directory,
+    restricted_directory,
+)
 from kanonflow.transforms.lineage.published_slots import parked_partitions
-from kanonflow.transforms.sinks.sinks import metrics_directory, rejected_directory, restricted_directory
 
 
 def unsettled_rejected(output: str) -> Iterator[Mapping[str, Any]]:
@@ -21,7 +25,7 @@ def unsettled_rejected(output: str) -> Iterator[Mapping[str, Any]]:
 
     Raises InputError: a file of them or of the metrics is damaged.
     """
-    ended = FileSystems.exists(FileSystems.join(restricted_directory(output), "ended"))
+    ended = storage.exists(storage.join(restricted_directory(output), "ended"))
     settled = settled_releases(_records(metrics_directory(output)), parked_partitions(output), ended=ended)
     parts, folder = RejectedParts(settled), rejected_directory(output)
     if settled.lines:
@@ -35,8 +39,7 @@ def _records(folder: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _with_paths(folder: str) -> Iterator[tuple[Mapping[str, Any], str]]:
-    files = FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list
-    for path in sorted(match.path for match in files):
+    for path in storage.paths_below(folder, "*.avro"):
         try:
             records: list[Any] = list(fastavro.reader(BytesIO(read_whole(path))))
         except OSError:

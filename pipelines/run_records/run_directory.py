@@ -26,8 +26,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.chains import feeds_read, read_before
 from kanonflow.pipelines.chains.chain_record import (
     NOTHING_ASKED,
@@ -84,12 +82,9 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.schemas.renew import RenewedCohorts
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, is_local, read_whole
-from kanonflow.transforms.lineage.published_slots import holds_slots
-from kanonflow.transforms.secret.seeds import Secret
-from kanonflow.transforms.shards.shard_plan import ShardPlan
-from kanonflow.transforms.sinks.divided_people import forget_divided_people
-from kanonflow.transforms.sinks.sinks import (
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, read_whole
+from kanonflow.transforms.files.output_directories import (
     make_output_directories,
     metrics_directory,
     public_metrics_directory,
@@ -97,6 +92,11 @@ from kanonflow.transforms.sinks.sinks import (
     release_directory,
     restricted_directory,
 )
+from kanonflow.transforms.files.storage import is_local
+from kanonflow.transforms.lineage.published_slots import holds_slots
+from kanonflow.transforms.secret.seeds import Secret
+from kanonflow.transforms.shards.shard_plan import ShardPlan
+from kanonflow.transforms.sinks.divided_people import forget_divided_people
 from kanonflow.transforms.windows.chain import Chain
 from kanonflow.transforms.windows.expected_people import PeopleFile
 
@@ -533,10 +533,9 @@ def holds_output(output: str) -> bool:
         public_metrics_directory(output),
         rejected_directory(output),
     )
-    patterns = [FileSystems.join(place, "*.avro") for place in places]
-    patterns += [FileSystems.join(release_directory(output), f"*{suffix}") for suffix in SUFFIXES]
-    matches = FileSystems.match(patterns)
-    return any(match.metadata_list for match in matches) or holds_slots(output)
+    looked = [(place, "*.avro") for place in places]
+    looked += [(release_directory(output), f"*{suffix}") for suffix in SUFFIXES]
+    return any(storage.paths_below(*each) for each in looked) or holds_slots(output)
 
 
 def _find_secret(restricted: str, given: Secret | None, *, resumed: bool) -> tuple[Secret, tuple[str, ...]]:
@@ -666,8 +665,8 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
 
 def read_record(restricted: str) -> dict[str, Any] | None:
     """run.json; None when there is none. Raises RunDirectoryError: it is damaged."""
-    path = FileSystems.join(restricted, "run.json")
-    if not FileSystems.exists(path):
+    path = storage.join(restricted, "run.json")
+    if not storage.exists(path):
         return None
     try:
         record = json.loads(read_whole(path))
@@ -681,9 +680,9 @@ def read_record(restricted: str) -> dict[str, Any] | None:
 def write_record(restricted: str, record: dict[str, Any]) -> None:
     """Replace run.json at once."""
     data = json.dumps(record, indent=1).encode()
-    path = FileSystems.join(restricted, "run.json")
+    path = storage.join(restricted, "run.json")
     if not is_local(path):
-        with FileSystems.create(path) as file:
+        with storage.create(path) as file:
             file.write(data)
         return
     handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineState
@@ -68,12 +67,14 @@ from kanonflow.pipelines.terminal.terminal import tell
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import (
     PRIVATE_FILE,
     create_if_absent,
-    is_local,
     read_whole,
 )
+from kanonflow.transforms.files.output_directories import metrics_directory, restricted_directory
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError
@@ -85,7 +86,7 @@ from kanonflow.transforms.rows.unfit import LastRows
 from kanonflow.transforms.secret.seeds import SecretSource
 from kanonflow.transforms.shards.known_shards import NOBODY, KnownShards, PlanSource
 from kanonflow.transforms.shards.shard_plan import ShardPlan
-from kanonflow.transforms.sinks.divided_people import WriteDividedPeople, divided_people
+from kanonflow.transforms.sinks.divided_people import divided_people
 from kanonflow.transforms.sinks.durable_boundary import (
     Marked,
     TakeApart,
@@ -100,9 +101,8 @@ from kanonflow.transforms.sinks.sinks import (
     WriteMetrics,
     WriteRejected,
     WriteReleases,
-    metrics_directory,
-    restricted_directory,
 )
+from kanonflow.transforms.sinks.write_divided_people import WriteDividedPeople
 from kanonflow.transforms.windows.chain import Chain
 from kanonflow.transforms.windows.expected_people import PeopleFile
 from kanonflow.transforms.windows.state_bytes import StateTooLargeError
@@ -486,8 +486,8 @@ def run_failure(error: Exception, output: str) -> Exception:
 
 def all_metrics(folder: str) -> Iterator[Mapping[str, Any]]:
     """The metrics of every release in a folder."""
-    for match in FileSystems.match([FileSystems.join(folder, "*.avro")])[0].metadata_list:
-        yield from read_metrics(read_whole(match.path))
+    for path in storage.paths_below(folder, "*.avro"):
+        yield from read_metrics(read_whole(path))
 
 
 def _says_something(record: logging.LogRecord) -> bool:

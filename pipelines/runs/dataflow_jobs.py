@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
@@ -14,6 +13,7 @@ from apache_beam.options.pipeline_options import (
 
 from kanonflow.pipelines.options.options import OptionsError, RunOptions, beam_options
 from kanonflow.pipelines.runs.secret_sources import ManagedSecret, previous_sources, secret_source
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.secret.seeds import SecretSource
 
 AT_LEAST_ONCE = "streaming_mode_at_least_once"
@@ -61,7 +61,7 @@ def check_for_dataflow(
 def _mistakes(
     options: PipelineOptions, output: str, inputs: Sequence[str], secrets: Sequence[SecretSource | None]
 ) -> Iterator[str]:
-    if FileSystems.get_scheme(output) is None:
+    if storage.scheme_of(output) is None:
         yield f"--output or --restricted {output} is on this machine, which workers do not see; give a gs:// prefix"
     for pattern in inputs:
         if "://" not in pattern:

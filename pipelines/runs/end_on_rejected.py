@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.run_records.refused_state import LOST_INPUT
 from kanonflow.pipelines.terminal.lost_input import lost_lines, lost_rows
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
 from kanonflow.transforms.lineage.published_slots import refusal_file
 from kanonflow.transforms.rows.unfit import LastRows
@@ -34,6 +33,6 @@ class EndOnRejected:
         read_once = bool(self.bound.policy.read_once)
         lines = lost_lines(lost, last.unfit.total(), last.rows, limit, the="the last ", known=read_once)
         path = refusal_file(self.output)
-        make_directory(FileSystems.split(path)[0], private=True)
+        make_directory(storage.split(path)[0], private=True)
         refusal = {"kind": LOST_INPUT, "reason": "\n".join(lines)}
         create_if_absent(path, json.dumps(refusal, indent=1).encode(), private=True)

@@ -26,7 +26,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.text_form import CsvForm, with_delimiter
-from kanonflow.transforms.files.create_if_absent import is_local
+from kanonflow.transforms.files.storage import is_local
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
@@ -19,20 +18,21 @@ from apache_beam.typehints.decorators import no_annotations
 
 from kanonflow.pipelines.kafka.progress import joined
 from kanonflow.transforms.begin_once import BeginOnce
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent
-from kanonflow.transforms.sinks.sinks import restricted_directory
+from kanonflow.transforms.files.output_directories import restricted_directory
 
 _KEY = b"feed"
 
 
 def end_file(output: str) -> str:
     """The file that appears when a feed has ended and all of it is written; it holds the position that it ended at."""
-    return FileSystems.join(restricted_directory(output), "ended")
+    return storage.join(restricted_directory(output), "ended")
 
 
 def stop_file(output: str) -> str:
     """The file that asks a stream's source to end its feed (stop_stream.py)."""
-    return FileSystems.join(restricted_directory(output), "stop")
+    return storage.join(restricted_directory(output), "stop")
 
 
 class Silence(beam.PTransform):

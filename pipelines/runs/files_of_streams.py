@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.pipelines.chains.feeds_read import feeds_of_chain, same_source
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition, name_digest
 from kanonflow.pipelines.run_records.run_directory import read_record
-from kanonflow.transforms.sinks.sinks import restricted_directory
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.output_directories import restricted_directory
 
 _NAMED = 5
 
@@ -25,7 +24,7 @@ def refuse_read_files(continues: str | None, paths: Sequence[str]) -> None:
     if continues is None or record is None:
         return
     feeds = feeds_of_chain(continues, record)
-    read = sorted(FileSystems.split(path)[1] for path in paths if _was_read(path, feeds))
+    read = sorted(storage.split(path)[1] for path in paths if _was_read(path, feeds))
     if read:
         names = ", ".join(read[:_NAMED]) + (f" and {len(read) - _NAMED:,} more" if len(read) > _NAMED else "")
         raise ContinueError(
@@ -36,7 +35,7 @@ def refuse_read_files(continues: str | None, paths: Sequence[str]) -> None:
 
 
 def _was_read(path: str, feeds: Iterable[Mapping[str, Any]]) -> bool:
-    folder, name = FileSystems.split(path)
+    folder, name = storage.split(path)
     for each in feeds:
         if same_source(each["source"], {"directory": folder}):
             position = each["position"]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import BeamIOError
 
 from kanonflow.pipelines.feeds.input_files import InputFile
 from kanonflow.schemas.errors import InputError
-from kanonflow.transforms.files.create_if_absent import is_local
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.storage import is_local
 
 _PIECE = 1 << 20
 _NAMED = 5
@@ -110,10 +110,10 @@ def _state(path: str) -> tuple[int, ...]:
 
 def _checksum(path: str) -> str:
     try:
-        return f"store:{FileSystems.checksum(path)}"
+        return f"store:{storage.stores().checksum(path)}"
     except NotImplementedError:
         digest = hashlib.sha256()
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        with storage.open_stored(path) as stream:
             while piece := stream.read(_PIECE):
                 digest.update(piece)
         return digest.hexdigest()

@@ -21,7 +21,7 @@ from kanonflow.schemas.canonical_columns import read_column
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.text_form import CsvForm
 from kanonflow.schemas.text_values import render_text
-from kanonflow.transforms.files.create_if_absent import is_local
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.release.cohorts import person_digests
 from kanonflow.transforms.rows.classify import one_array
 from kanonflow.transforms.rows.elements import RawBatch, from_ipc

@@ -34,10 +34,10 @@ from kanonflow.pipelines.run_records.run_directory import (
 )
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
-from kanonflow.transforms.files.create_if_absent import is_local
+from kanonflow.transforms.files.output_directories import restricted_directory
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.secret.seeds import Secret
 from kanonflow.transforms.shards.shard_plan import ShardPlan
-from kanonflow.transforms.sinks.sinks import restricted_directory
 from kanonflow.transforms.windows.expected_people import PeopleFile
 
 _WITHIN = ("FnApiRunner", "DirectRunner", "BundleBasedDirectRunner")

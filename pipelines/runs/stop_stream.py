@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.pipelines.flink.jobs import cancel_jobs, is_alive
 from kanonflow.pipelines.run_records.refused_state import RefusedState
 from kanonflow.pipelines.run_records.run_directory import RunDirectoryError, lock_directory, read_record
 from kanonflow.pipelines.runs.anonymize_files import RunFailedError
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.stream import StreamSummary, summarize_stream
-from kanonflow.transforms.files.create_if_absent import create_if_absent, is_local
-from kanonflow.transforms.sinks.sinks import restricted_directory
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.create_if_absent import create_if_absent
+from kanonflow.transforms.files.output_directories import restricted_directory
+from kanonflow.transforms.files.storage import is_local
 
 POLL_SECONDS = 0.5
 UNREACHABLE_SECONDS = 60.0
@@ -49,7 +49,7 @@ def stop_stream(
     if not isinstance(job, dict):
         raise RunDirectoryError(f"{output} holds no stream (no job in restricted/run.json); nothing to stop")
     RefusedState(output).raise_it()
-    if not FileSystems.exists(end_file(output)):
+    if not storage.exists(end_file(output)):
         if not _may_run(job, output):
             raise RunDirectoryError(
                 f"{output}: its job {job.get('name')} does not run, so it cannot end in order; go on from its last"
@@ -65,14 +65,14 @@ def stop_stream(
 
 def _wait(job: Mapping[str, Any], output: str, timeout_s: float | None, clock: Callable[[], float]) -> None:
     begun = seen = clock()
-    while not FileSystems.exists(end_file(output)):
+    while not storage.exists(end_file(output)):
         RefusedState(output).raise_it()
         now = clock()
         runs = _runs(job, output)
         if runs:
             seen = now
         # The file may have come between the two looks.
-        elif not FileSystems.exists(end_file(output)) and (runs is False or now - seen > UNREACHABLE_SECONDS):
+        elif not storage.exists(end_file(output)) and (runs is False or now - seen > UNREACHABLE_SECONDS):
             why = "is gone" if runs is False else f"gave no answer for {UNREACHABLE_SECONDS:.0f} s"
             raise RunFailedError(
                 f"{output}: the job {job.get('name')} {why}, and its feed has not ended; the request stays: go on from"

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineState
 
 from kanonflow.pipelines.chains.chain_record import ChainAsked
@@ -83,16 +82,15 @@ from kanonflow.schemas.bound_policy import bind
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.schemas.text_form import with_delimiter
-from kanonflow.transforms.files.create_if_absent import is_local
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.output_directories import metrics_directory
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.lineage.earlier_releases import OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import refusal_file
 from kanonflow.transforms.risks.check_record import CheckRecord
 from kanonflow.transforms.risks.idle_boxes import idle_boxes
 from kanonflow.transforms.sinks.divided_people import divided_people
-from kanonflow.transforms.sinks.sinks import (
-    WriteReleases,
-    metrics_directory,
-)
+from kanonflow.transforms.sinks.sinks import WriteReleases
 from kanonflow.transforms.solver_check import check_solver
 
 POLL_SECONDS = 0.5
@@ -364,7 +362,7 @@ def _run_until_end(
             if refused.stands():
                 _cancel(result, options, name)
                 break
-            if FileSystems.exists(ended):
+            if storage.exists(ended):
                 _cancel(result, options, name)
                 return True
             watch.look()
@@ -401,8 +399,8 @@ def _remove(path: str) -> None:
     if is_local(path):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-    elif FileSystems.exists(path):
-        FileSystems.delete([path])
+    elif storage.exists(path):
+        storage.delete([path])
 
 
 def _has_begun(result: Any, options: RunOptions, name: str) -> bool:

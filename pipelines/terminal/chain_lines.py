@@ -7,7 +7,7 @@ from typing import Any
 
 from kanonflow.pipelines.terminal.lasting_lines import lasting_figures
 from kanonflow.pipelines.terminal.summary import RunSummary
-from kanonflow.transforms.sinks.sinks import carried_directory
+from kanonflow.transforms.files.output_directories import carried_directory
 from kanonflow.transforms.windows.chain import Chain
 
 _WAITED = ("awaits_intake", "intake_too_large", "too_few_peers")

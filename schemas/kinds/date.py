@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.formatted_times import formatted_days, formatted_instants
+from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.kinds.form import (
     MICROSECONDS,
     MILLISECONDS,
@@ -63,6 +64,16 @@ class Days(Dated):
     value = "date"  # type: ignore[assignment]
     per_day = 1  # type: ignore[assignment]
     plain_type = date  # type: ignore[assignment]
+    leaf = True
+
+    def misfit_of_leaves(self, hierarchy: Hierarchy) -> str | None:
+        """They are days, too."""
+        if hierarchy.of_days:
+            return None
+        return (
+            "its hierarchy is not one of days; build it, as in {calendar: [month, year], domain: [1920-01-01, "
+            "2010-12-31]}, or write a row a day that begins with it, as in 1984-05-30;1984-05;1984;*"
+        )
 
     @property
     def avro(self) -> Any:

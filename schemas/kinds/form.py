@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.errors import SchemaError
+from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.policy_fields import Domain
 from kanonflow.schemas.text_form import TextForm
 
@@ -28,7 +29,8 @@ class Form:
     """The form of the values of one Arrow type. This one is of types that the pipeline cannot carry.
 
     family: forms of one family become each other (``as``); "": only text. ordered: whether a distance can go by an
-    order of the values. label: whether they can stand in a set, or below a hierarchy. name: whether they can say whose
+    order of the values. label: whether they can stand in a set, or below a hierarchy. leaf: whether the leaves of a
+    hierarchy say if they can (``misfit_of_leaves``). name: whether they can say whose
     or which a row is. text: whether they are text as they stand. spelled: whether a ``format`` may say how such numbers
     spell days and times.
     """
@@ -38,6 +40,7 @@ class Form:
     family: ClassVar[str] = ""
     ordered: ClassVar[bool] = False
     label: ClassVar[bool] = False
+    leaf: ClassVar[bool] = False
     name: ClassVar[bool] = False
     text: ClassVar[bool] = False
     spelled: ClassVar[bool] = False
@@ -110,6 +113,10 @@ class Form:
     def as_leaf(self) -> pa.DataType:
         """The type of what stands below a hierarchy."""
         return self.arrow
+
+    def misfit_of_leaves(self, hierarchy: Hierarchy) -> str | None:
+        """Why values cannot be matched with its leaves, which is done as text; None: they can."""
+        return None
 
     @property
     def casts(self) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.errors import SchemaError
+from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.kinds.form import Ends, Form, as_type, cast_halves, well_formed
 from kanonflow.schemas.kinds.kind import Ranges
 from kanonflow.schemas.loss_scales import mistake_in_log_from, mistake_in_quantiles
@@ -189,6 +190,11 @@ class FloatForm(NumberForm):
 
     grid = "float"  # type: ignore[assignment]
     fraction = True  # type: ignore[assignment]
+    leaf = True
+
+    def misfit_of_leaves(self, hierarchy: Hierarchy) -> str | None:
+        """Nobody can list fractions."""
+        return "type: hierarchy needs exact values; add as: decimal(9,2), of its step's digits, or use type: numeric"
 
     @property
     def canonical(self) -> pa.DataType:
@@ -302,6 +308,18 @@ class DecimalForm(NumberForm):
     """Decimals, in units of their last digit."""
 
     wider = ("double",)  # type: ignore[assignment]
+    leaf = True
+
+    def misfit_of_leaves(self, hierarchy: Hierarchy) -> str | None:
+        """They have as many digits: the text of a decimal has all of its own."""
+        ending = re.compile(rf"-?\d+\.\d{{{self.scale}}}" if self.scale else r"-?\d+")
+        if all(map(ending.fullmatch, hierarchy.leaves)):
+            return None
+        step = format(Decimal(1).scaleb(-self.scale), "f")
+        return (
+            f"its hierarchy is not one of decimals of {self.scale} digits; build it with step: {step}, as in {{widths:"
+            f" [1, 5], domain: [0, 100], step: {step}}}, or name the digits of its step, as in as: decimal(9,1) of 0.1"
+        )
 
     def widths(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """As numbers, and not unscaled."""

@@ -30,10 +30,13 @@ class PrefixKind(Kind):
             yield f"{where}.grid: a prefix has no grid; say how much is kept with lengths, as in [1, 3]"
         prefixes = prefixes_of(_of(quasi), quasi.size)
         lengths, size, counted = quasi.lengths or prefixes.usual, prefixes.size, prefixes.unit
-        if prefixes.usual and quasi.size is not None:
+        if _of(quasi) is not PrefixOf.TEXT and quasi.size is not None:
             yield f"{where}.size: an address has {size} bits, always; leave it out"
         if not lengths:
-            yield f"{where}.lengths: missing; say how many {counted} of a value its labels keep, as in [1, 3]"
+            yield (
+                f"{where}.lengths: missing; say how many {counted} of a value its labels keep, as in [1, 3], or with"
+                " size how many every value has: then each length below it is one"
+            )
         elif any(one >= other for one, other in pairwise(lengths)):
             yield f"{where}.lengths: must ascend, each once, as in [1, 3]"
         elif size is not None and lengths[-1] >= size:

@@ -31,16 +31,9 @@ class TreeKind(Kind):
         return form.as_leaf
 
     def misfit(self, quasi: Quasi, form: Form) -> str | None:
-        """Days need a hierarchy of days."""
+        """What its leaves say."""
         assert quasi.hierarchy is not None
-        if form.arrow != pa.date32():
-            return super().misfit(quasi, form)
-        if quasi.hierarchy.of_days:
-            return None
-        return (
-            "its hierarchy is not one of days; build it, as in {calendar: [month, year], domain: [1920-01-01, "
-            "2010-12-31]}, or write a row a day that begins with it, as in 1984-05-30;1984-05;1984;*"
-        )
+        return form.misfit_of_leaves(quasi.hierarchy) if form.leaf else super().misfit(quasi, form)
 
     def categories(self, quasi: Quasi) -> tuple[str, ...] | None:
         """The leaves."""

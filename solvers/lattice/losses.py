@@ -6,16 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
+from kanonflow.solvers.loss.class_measures import level_of_generalization
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 
 
 def log_of(levels: NDArray[np.int32], lattice: Lattice) -> NDArray[np.float64]:
-    """LOG (Prec) of nodes, float64 (m,): mean over attributes of level / height; 0 for a height of 0 (S1, 2.4).
-
-    levels: int32 (m, d).
-    """
-    heights = np.maximum(np.array(lattice.top, dtype=np.float64), 1.0)
-    return np.asarray((levels / heights).mean(axis=1))
+    """LOG of nodes of a lattice, float64 (m,). levels: int32 (m, d)."""
+    return level_of_generalization(levels, lattice.top)
 
 
 def level_ncp(table: LevelTable) -> NDArray[np.float64]:

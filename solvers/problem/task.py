@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.last_window import WarmClasses, WarmGraph
+from kanonflow.solvers.problem.parameters import Parameters
 from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 
@@ -32,6 +33,7 @@ class Task:
     seed: of everything that is drawn. threads: the answer is the same with one and with several.
     warm: what the window before left, of the same shape; who returns is kept with the same others where that pays.
     priority: int64 (n,), of an individual's records those with smaller values stay first; None: the first ones.
+    parameters: of the method's own, and of the start's, by name (docs/solvers.md lists them).
     sensitive: fields whose values in each class must meet rules (shape classes only).
     clock: seconds, for the deadline. progress: called with evaluations and loss while a search goes on.
 
@@ -49,6 +51,7 @@ class Task:
     threads: int = 1
     warm: WarmGraph | WarmClasses | None = None
     priority: NDArray[np.int64] | None = None
+    parameters: Parameters = field(default_factory=dict)
     sensitive: Sequence[Sensitive] = ()
     clock: Callable[[], float] = time.monotonic
     progress: Callable[[int, float], None] | None = None

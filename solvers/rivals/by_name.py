@@ -11,21 +11,25 @@ from numpy.typing import NDArray
 from kanonflow.solvers.catalogue import LARGEST_GRAPH_K, Solver, Way, start_alone
 from kanonflow.solvers.problem.limits import ANYTHING, Limits
 from kanonflow.solvers.rivals import greedy, hungarian, sort_greedy, split_and_carry
+from kanonflow.solvers.rivals.black_hole import BlackHoleParameters
 from kanonflow.solvers.rivals.certify import CERTIFY_LIMITS, certify_graph
 from kanonflow.solvers.rivals.clusterings import (
     CLUSTERINGS,
     LARGEST_QUADRATIC,
+    STAR_METHODS,
     SUBQUADRATIC,
     check_size,
     cluster,
     clustered_members,
     individual_input,
     star_problem,
+    stars_of,
 )
 from kanonflow.solvers.rivals.factor_search import SWEEPS_PER_PLACE, factor_search
 from kanonflow.solvers.rivals.kab import kab_result
 from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
 from kanonflow.solvers.rivals.paper_graphs import PAPER_METHODS, solve_paper
+from kanonflow.solvers.rivals.paper_search import PaperSearch
 from kanonflow.solvers.rivals.ring import ring_members
 from kanonflow.solvers.rivals.toy_lattices import TOY_LATTICES
 from kanonflow.solvers.search.slots import build_slots
@@ -97,18 +101,20 @@ def _members(name: str, problem: StartProblem) -> NDArray[np.int32]:
         distinct=problem.distinct,
         lattice=problem.lattice if name in LEVEL_STARTS else None,
         tree=problem.tree,
+        parameters=problem.parameters,
     )
 
 
 def _labels(name: str, problem: ClassStartProblem) -> StartedClasses:
     """A clustering of individuals; the old classes are one of the first stars of KAB."""
     given = individual_input(problem.table, problem.people, problem.k, problem.seed)
+    given = given._replace(parameters=problem.parameters)
     if name != "kab" or problem.old is None:
         return StartedClasses(cluster(name, given))
     check_size(name, given)
     _, dense = np.unique(problem.old, return_inverse=True)
     star = (dense - (1 if (problem.old < 0).any() else 0)).astype(np.int32)
-    found = kab_result(star_problem(given), given.seed, old_star=star)
+    found = kab_result(star_problem(given), given.seed, stars_of(given), old_star=star)
     return StartedClasses(found.labels, found.warm, found.warm_loss, found.cold_loss)
 
 
@@ -124,6 +130,11 @@ def _clustering(name: str) -> Solver:
         limits=limits if levels is None else levels.limits,
         warm=name == "kab",
         levels=levels,
+        parameters=BlackHoleParameters
+        if name in STAR_METHODS
+        else None
+        if levels is None
+        else levels.parameters,
     )
 
 
@@ -131,7 +142,8 @@ def _solvers() -> Iterator[Solver]:
     way = Way(certify_graph, largest_k=LARGEST_GRAPH_K)
     yield Solver("certify", {"row_graph": way}, limits=CERTIFY_LIMITS)
     for name in PAPER_METHODS:
-        yield Solver(name, {"row_graph": Way(partial(solve_paper, method=name), LOSSES, LARGEST_GRAPH_K)})
+        way = Way(partial(solve_paper, method=name), LOSSES, LARGEST_GRAPH_K)
+        yield Solver(name, {"row_graph": way}, parameters=PaperSearch)
     for name, start, limits in _graph_starts():
         yield start_alone(name, start, limits=limits)
     yield from map(_clustering, (*CLUSTERINGS, *LEVEL_STARTS))

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import UnservedError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.problem.parameters import NO_PARAMETERS, Parameters, chosen
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.rivals.black_hole import StarProblem, black_hole_result
+from kanonflow.solvers.rivals.black_hole import BlackHoleParameters, StarProblem, black_hole_result
 from kanonflow.solvers.rivals.ika import ika_labels
 from kanonflow.solvers.rivals.k_member import k_member_labels
 from kanonflow.solvers.rivals.kab import kab_result
@@ -42,7 +43,8 @@ class ClusterProblem(NamedTuple):
 
     people: u units. who: int64 (u,), the individual of each unit, codes from 0. codes: int32 (u, dc), the categorical
     codes of each unit (of its first row). code_price: float64 (dc,), price of a value beyond the first.
-    lattice, order: what LEVEL_STARTS read, as in ``level_labels``.
+    lattice, order: what LEVEL_STARTS read, as in ``level_labels``. parameters: of the clustering, those of others among
+    them.
     """
 
     people: Individuals
@@ -53,6 +55,7 @@ class ClusterProblem(NamedTuple):
     seed: int
     lattice: Lattice | None = None
     order: NDArray[np.int64] | None = None
+    parameters: Parameters = NO_PARAMETERS
 
 
 def _mondrian(problem: ClusterProblem, *, relaxed: bool) -> NDArray[np.int32]:
@@ -67,6 +70,11 @@ def star_problem(problem: ClusterProblem) -> StarProblem:
     return StarProblem(problem.people, problem.who, problem.k, attributes)
 
 
+def stars_of(problem: ClusterProblem) -> BlackHoleParameters:
+    """What of the population method was chosen."""
+    return chosen(BlackHoleParameters, problem.parameters)
+
+
 # Closed classes of at least k, int32 (u,), -1: waits (only where individuals have several rows). Each raises
 # InfeasibleError for a table that it cannot group.
 CLUSTERINGS: dict[str, Callable[[ClusterProblem], NDArray[np.int32]]] = {
@@ -78,11 +86,14 @@ CLUSTERINGS: dict[str, Callable[[ClusterProblem], NDArray[np.int32]]] = {
     "ncp-clustering": lambda problem: ncp_clustering_labels(
         problem.people, problem.who, problem.k, problem.seed
     ),
-    "black-hole": lambda problem: black_hole_result(star_problem(problem), problem.seed).labels,
-    "kab": lambda problem: kab_result(star_problem(problem), problem.seed).labels,
+    "black-hole": lambda problem: (
+        black_hole_result(star_problem(problem), problem.seed, stars_of(problem)).labels
+    ),
+    "kab": lambda problem: kab_result(star_problem(problem), problem.seed, stars_of(problem)).labels,
 }
 
 
+STAR_METHODS = ("black-hole", "kab")
 SUBQUADRATIC = frozenset({"mondrian", "relaxed-mondrian", "black-hole"})
 
 
@@ -93,7 +104,14 @@ def cluster(name: str, problem: ClusterProblem) -> NDArray[np.int32]:
     """
     if name in LEVEL_STARTS:
         return level_labels(
-            name, problem.lattice, problem.people, problem.who, problem.k, problem.seed, order=problem.order
+            name,
+            problem.lattice,
+            problem.people,
+            problem.who,
+            problem.k,
+            problem.seed,
+            order=problem.order,
+            parameters=problem.parameters,
         )
     check_size(name, problem)
     return CLUSTERINGS[name](problem)
@@ -176,6 +194,7 @@ def clustered_members(
     distinct: bool,
     lattice: Lattice | None = None,
     tree: KdTree | None = None,
+    parameters: Parameters = NO_PARAMETERS,
 ) -> NDArray[np.int32]:
     """Slots over units, int32 (n, k): the classes of a clustering of the rows, each a circulant.
 
@@ -184,6 +203,7 @@ def clustered_members(
     clustering cannot serve the rows, UnservedError when it does not take such a table.
     """
     problem, unit = row_input(units, k, seed, distinct=distinct)
+    problem = problem._replace(parameters=parameters)
     if lattice is not None and tree is not None:
         place = np.empty(tree.order.size, dtype=np.int64)
         place[tree.order] = np.arange(tree.order.size)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, UnservedError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.problem.parameters import NO_PARAMETERS, Parameters
 from kanonflow.solvers.rivals.leftovers import join_cheapest
 from kanonflow.solvers.rivals.toy_lattices import TOY_LATTICES
 from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS, LatticeTask, solve_lattice
@@ -32,6 +33,7 @@ def level_labels(
     seed: int,
     *,
     order: NDArray[np.int64] | None = None,
+    parameters: Parameters = NO_PARAMETERS,
 ) -> NDArray[np.int32]:
     """Closed classes of at least k, int32 (u,): the groups of the best node that a lattice method finds.
 
@@ -64,6 +66,7 @@ def level_labels(
             seed=seed,
             only_best=True,
             even_share=repeated,
+            parameters=parameters,
         )
         found = solve_lattice(task, name)
     except BudgetError as refusal:

@@ -8,6 +8,7 @@ from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.matching.two_edge_cuts import without_two_edge_cuts
 from kanonflow.solvers.problem.errors import BudgetError
+from kanonflow.solvers.problem.parameters import chosen
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.rivals.paper_search import PaperSearch, paper_search, paper_state
 from kanonflow.solvers.shapes.graphs import solve_graph
@@ -39,7 +40,7 @@ def solve_paper(
     """
     if method not in PAPER_METHODS:
         raise BudgetError(f"unknown method {method!r}: choose one of {', '.join(PAPER_METHODS)}")
-    given = parameters if parameters is not None else PaperSearch(loss=task.loss)
+    given = parameters if parameters is not None else chosen(PaperSearch, task.parameters, loss=task.loss)
     table, budget = task.table, task.budget
     deadline = task.deadline()
     begun = solve_graph(replace(task, loss="ncp", warm=None), search=False, untie=False)

@@ -49,7 +49,7 @@ class PaperSearch:
     n k edges) or ``sil-own`` (eq. 7 as printed: record i against the average of slot i). strict: a move takes four
     distinct indices, as S0 asks: slot i then keeps record i for ever. incremental: evaluate from what is kept for a
     slot (S0, section 5) or by a scan of its members; the moves are the same. perturbation: random swaps between two
-    local searches; None: as many as records, which is how S0 reads.
+    local searches; 0: as many as records, which is how S0 reads.
 
     Raises BudgetError, naming all mistakes.
     """
@@ -58,7 +58,7 @@ class PaperSearch:
     loss: str = "ncp"
     strict: bool = False
     incremental: bool = True
-    perturbation: int | None = 10
+    perturbation: int = 10
 
     def __post_init__(self) -> None:
         mistakes = []
@@ -66,8 +66,8 @@ class PaperSearch:
             mistakes.append(f"improvement must be one of {', '.join(IMPROVEMENTS)}")
         if self.loss not in LOSSES:
             mistakes.append(f"loss must be one of {', '.join(LOSSES)}")
-        if self.perturbation is not None and self.perturbation < 1:
-            mistakes.append("perturbation must be 1 or more")
+        if self.perturbation < 0:
+            mistakes.append("perturbation must be 0 or more")
         if mistakes:
             raise BudgetError("; ".join(mistakes))
 
@@ -198,7 +198,7 @@ class _Run:
         # A swap that found nothing still counts, so that a graph without legal moves ends the search.
         self._work.evaluations[0] += 1
         perturb(
-            self.slots, self._who, self._work, self.slots.members.shape[0] if swaps is None else swaps,
+            self.slots, self._who, self._work, swaps or self.slots.members.shape[0],
             self._parameters.strict,
         )  # fmt: skip
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kanonflow.solvers.problem.limits import Limits
+from kanonflow.solvers.problem.parameters import chosen
 from kanonflow.solvers.rivals import exhaustive, incognito, samarati
 from kanonflow.solvers.rivals.datafly import datafly
-from kanonflow.solvers.rivals.random_search import random_search
+from kanonflow.solvers.rivals.random_search import RandomSearch, random_search
 from kanonflow.solvers.shapes.lattices import LatticeSolver
 
 TOY_LATTICES: dict[str, LatticeSolver] = {
@@ -25,8 +26,12 @@ TOY_LATTICES: dict[str, LatticeSolver] = {
     "datafly": LatticeSolver(lambda checks, task: datafly(checks)),
     "random-search": LatticeSolver(
         lambda checks, task: random_search(
-            checks, seed=task.seed, evaluations=task.evaluations, known=task.known
+            checks,
+            seed=task.seed,
+            parameters=chosen(RandomSearch, {"evaluations": task.evaluations, **task.parameters}),
+            known=task.known,
         ),
         warm=True,
+        parameters=RandomSearch,
     ),
 }

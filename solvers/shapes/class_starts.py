@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kanonflow.solvers.problem.parameters import NO_PARAMETERS, Parameters
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.individuals import Individuals
 
@@ -16,6 +17,7 @@ class ClassStartProblem(NamedTuple):
     """table: rows as starts see them. people: the u individuals of them. seed: of starts that draw.
 
     old: int (u,), the class of each individual in the last window, -1 for newcomers; None: there was none.
+    parameters: the task's.
     """
 
     table: Table
@@ -23,6 +25,7 @@ class ClassStartProblem(NamedTuple):
     k: int
     seed: int
     old: NDArray[np.int64] | None = None
+    parameters: Parameters = NO_PARAMETERS
 
 
 class StartedClasses(NamedTuple):

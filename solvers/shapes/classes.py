@@ -346,7 +346,7 @@ def _brought(problem: _Problem, begins: ClassStart, *, alone: bool) -> _Begun:
     """The start that a package brings; alone: as it is, from the old classes if it knows what to do with them."""
     task = problem.task
     old = task.warm.labels if alone and isinstance(task.warm, WarmClasses) else None
-    begun = begins(ClassStartProblem(problem.table, problem.people, task.k, task.seed, old))
+    begun = begins(ClassStartProblem(problem.table, problem.people, task.k, task.seed, old, task.parameters))
     if alone:
         # It compares by GCP.
         losses = (begun.warm_loss, begun.cold_loss) if task.loss == "ncp" else (None, None)

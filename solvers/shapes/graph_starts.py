@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
+from kanonflow.solvers.problem.parameters import NO_PARAMETERS, Parameters
 from kanonflow.solvers.registered import registered
 from kanonflow.solvers.starts.dense_first import dense_first_members
 from kanonflow.solvers.starts.kd_leaves import kd_leaf_members
@@ -22,7 +23,7 @@ class StartProblem(NamedTuple):
 
     tree: over the units. distinct: whether a slot may hold an individual once only. seed: of starts that draw.
     reach: float64 (u,), pair loss to the last of each unit's near neighbours (infinite when it has too few).
-    lattice: of the table's rows, None where they have no hierarchies.
+    lattice: of the table's rows, None where they have no hierarchies. parameters: the task's.
     """
 
     units: Units
@@ -32,6 +33,7 @@ class StartProblem(NamedTuple):
     seed: int
     reach: NDArray[np.float64]
     lattice: Lattice | None = None
+    parameters: Parameters = NO_PARAMETERS
 
 
 # Slots over units, int32 (n, k). A start that cannot serve a table raises InfeasibleError; one that is not made for

@@ -305,6 +305,7 @@ def solve_graph(task: Task, *, search: bool = True, untie: bool = True, merge: b
     deadline = task.deadline()
     units, searched, build = units_for(table, k, loss)
     problem, nearest, bound = _prepared(units, table, k, task.seed, task.threads)
+    problem = problem._replace(parameters=task.parameters)
     warm = task.warm if isinstance(task.warm, WarmGraph) else None
     begun = _start(problem, nearest, task.start, warm, partial(build, searched))
     # What the old graph has cost is spent: a warm start has no more evaluations than a cold one.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from kanonflow.solvers.lattice.ola import Acceptable
 from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.hierarchy_levels import Lattice
 from kanonflow.solvers.problem.limits import ANY_LEVELS, Limits
+from kanonflow.solvers.problem.parameters import Parameters, chosen
 from kanonflow.solvers.registered import registered
 
 LOSSES = ("log", "gcp")
@@ -29,7 +31,7 @@ class LatticeTask:
 
     lattice: n records under hierarchies. k: how many individuals each class needs.
     suppression: share of the rows that may be suppressed. loss: ``log`` or ``gcp``, the order of the answer.
-    evaluations: of random-search and kgen (``kgen_parameters`` replaces them).
+    evaluations: of random-search and kgen. parameters: of the method's own, which come before those.
     only_best: of ola, prune by the loss: a node of least LOG, or every minimal node of least GCP, is then found and not
     every minimal node. acceptable: of ola with only_best and gcp, may refuse those; then every minimal node is found.
     even_share: nobody shows more than 1/k of a class's rows (group_by.py).
@@ -45,7 +47,7 @@ class LatticeTask:
     suppression: float = 0.0
     loss: str = "log"
     evaluations: int = EVALUATIONS
-    kgen_parameters: KGenParameters | None = None
+    parameters: Parameters = field(default_factory=dict)
     only_best: bool = False
     acceptable: Acceptable | None = None
     even_share: bool = False
@@ -61,13 +63,15 @@ class LatticeTask:
 class LatticeSolver:
     """run: k-anonymous nodes, int32 (m, d). limits: what it takes.
 
-    exact: it finds every minimal node. warm: it goes on from what an earlier window found.
+    exact: it finds every minimal node. warm: it goes on from what an earlier window found. parameters: as of a
+    ``Solver``.
     """
 
     run: Callable[[NodeChecks, LatticeTask], NDArray[np.int32]]
     limits: Limits = ANY_LEVELS
     exact: bool = False
     warm: bool = False
+    parameters: type[Any] | None = None
 
 
 def _ola(checks: NodeChecks, task: LatticeTask) -> NDArray[np.int32]:
@@ -78,13 +82,13 @@ def _ola(checks: NodeChecks, task: LatticeTask) -> NDArray[np.int32]:
 
 
 def _kgen(checks: NodeChecks, task: LatticeTask) -> NDArray[np.int32]:
-    chosen = task.kgen_parameters or KGenParameters(evaluations=task.evaluations)
-    return kgen(checks, seed=task.seed, parameters=chosen, known=task.known)
+    parameters = chosen(KGenParameters, {"evaluations": task.evaluations, **task.parameters})
+    return kgen(checks, seed=task.seed, parameters=parameters, known=task.known)
 
 
 LATTICE_SOLVERS: dict[str, LatticeSolver] = {
     "ola": LatticeSolver(_ola, Limits(levels_only=True, nodes=ola.MOST_NODES), exact=True, warm=True),
-    "kgen": LatticeSolver(_kgen, warm=True),
+    "kgen": LatticeSolver(_kgen, warm=True, parameters=KGenParameters),
 }
 
 

@@ -9,7 +9,8 @@ import yaml
 
 from deploy.flink.session import SessionCluster
 from kanonflow.pipelines.cli import main
-from kanonflow.transforms.sinks.divided_people import divided_people, promise_is_made
+from kanonflow.transforms.files.output_directories import promise_is_made
+from kanonflow.transforms.sinks.divided_people import divided_people
 from tests.flink.stream_runs import StreamRun, accounts, policy_text, records
 from tests.flink.test_faults import passes
 from tests.small_feeds import Row, hourly

@@ -17,8 +17,8 @@ from kanonflow.pipelines.kafka.progress import begins_of, decode_position, going
 from kanonflow.pipelines.kafka.source import KafkaReader, KafkaSource
 from kanonflow.pipelines.runs.anonymize_files import connect, kanonymize
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.reader_shares import WHOLE, Share, shares
-from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.flink.topic_runs import json_value
 from tests.kafka.person_rows import MINUTE_MS, NOON_MS, Clock, Rows, ids, json_row, read_all, source_of
 from tests.kafka.topics import Topics, wait_for

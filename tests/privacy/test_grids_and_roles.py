@@ -17,7 +17,7 @@ from kanonflow.schemas.grid import snap_outward
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.rows.classify import classify
 
-checked = settings(derandomize=True, deadline=None, max_examples=200)
+checked = settings(derandomize=True, max_examples=200)
 
 
 def policy_of(fields: dict[str, Any], **head: Any) -> dict[str, Any]:

@@ -39,7 +39,7 @@ CLASSES = {
     " epoch_diversity epoch_against loss_without_rules"
     " cohorts people_known pool people_entered groups_merged groups_kept epoch_candidates gcp_newcomers"
     " outdated_values activity_candidates rows_over_share candidates_of_rows candidates_of_people"
-    " changed_before_entry purchase_candidates chain_place state_bytes job_start",
+    " changed_before_entry purchase_candidates chain_place state_bytes job_start c_avg dm levels log los",
 }
 SCHEMA = metrics_schema()
 EVALUATIONS = 20  # a row, as feed_policy has them
@@ -100,7 +100,23 @@ def left_out_as_said(record: Record) -> float | None:
     return None if rejected is None else record["rows_waiting"] + sum(rejected.values())
 
 
-ATTACKS = (left_out_by_losses, left_out_by_effort, left_out_by_the_ledger, left_out_as_said)
+def left_out_by_discernibility(record: Record) -> float | None:
+    """dm = sum of the classes' squares + r (released + r): solved for r. Sizes of classes can be counted in the boxes;
+    here a person has one row, so they are those of the candidates."""
+    if record.get("dm") is None:
+        return None
+    rows = record["rows_released"]
+    squares = sum(int(size) * people for size, people in record["candidates_of_people"].items())
+    return float((np.sqrt(rows**2 + 4 * (record["dm"] - squares)) - rows) / 2)
+
+
+ATTACKS = (
+    left_out_by_losses,
+    left_out_by_effort,
+    left_out_by_the_ledger,
+    left_out_by_discernibility,
+    left_out_as_said,
+)
 
 
 def test_every_metric_has_a_class() -> None:

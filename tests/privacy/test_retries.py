@@ -25,6 +25,7 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.commands.demo_feed import FeedShape, write_feed
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.anonymize import KAnonymize
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.release import issue
 from kanonflow.transforms.secret.seeds import Keystream
 from kanonflow.transforms.sinks import sinks
@@ -115,7 +116,7 @@ def feed() -> list[Row]:
 
 def write(records: beam.PCollection, folder: Path, policy: Policy) -> None:
     """Anonymize and write."""
-    sinks.make_output_directories(str(folder), policy)
+    make_output_directories(str(folder), policy)
     out = records | KAnonymize(policy, SECRET, threads=1)
     written = out.released | sinks.WriteReleases(str(folder), bound_feed(policy))
     out.metrics | sinks.WriteMetrics(str(folder), policy)

@@ -47,7 +47,7 @@ def feeds(draw: st.DrawFn) -> tuple[dict[str, Any], Steps]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(feed=feeds())
 def test_every_part_keeps_the_promise(shape: str, feed: tuple[dict[str, Any], Steps]) -> None:
     """At each moment every row is in one place; each part has k individuals, and those of one window share none."""

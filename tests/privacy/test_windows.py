@@ -304,7 +304,7 @@ def feeds(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[Row], int]]]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(feed=feeds())
 def test_every_row_is_released_or_rejected_once(
     shape: str, feed: tuple[dict[str, Any], list[tuple[list[Row], int]]]

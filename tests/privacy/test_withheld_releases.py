@@ -20,7 +20,7 @@ from kanonflow.pipelines.runs.stream import summarize_stream
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy_file import to_mapping
 from kanonflow.transforms.anonymize import Anonymized
-from kanonflow.transforms.sinks.sinks import make_output_directories
+from kanonflow.transforms.files.output_directories import make_output_directories
 from tests.driven_partitions import DrivenPartitions
 from tests.runners import bounded_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, row

@@ -74,7 +74,28 @@ def test_wrong_declarations_are_refused(entry: dict[str, Any], parts: list[str])
         ({"widths": [5, 10], "domain": [17, 90]}, ("23", "[20, 25)", "[20, 30)", "*")),
         ({"widths": ["5"], "origin": 17, "domain": [17, 90]}, ("23", "[22, 27)", "*")),
         ({"doubling": 8, "domain": [0, 31]}, ("23", "[16, 24)", "[16, 32)", "*")),
+        ({"widths": [0.5, 2], "domain": [0, 9.9], "step": "0.1"}, ("2.3", "[2, 2.5)", "[2, 4)", "*")),
+        ({"widths": [2], "domain": ["-1.50", 9], "step": 0.25}, ("-0.25", "[-2, 0)", "*")),
+        ({"doubling": 0.1, "domain": [0, 0.3], "step": 0.05}, ("0.15", "[0.1, 0.2)", "[0, 0.2)", "*")),
+        ({"widths": [100], "domain": [0, 1000], "step": 50}, ("150", "[100, 200)", "*")),
+        (
+            {"quantiles": [18, 30, 45, 60], "domain": [0, 120]},
+            ("23", "[18, 30)", "[0, 30)", "[0, 60)", "*"),
+        ),
+        (
+            {"quantiles": [18, 30, 45, 60], "domain": [0, 120]},
+            ("60", "[60, 120]", "[60, 120]", "[60, 120]", "*"),
+        ),
+        ({"quantiles": [0.5, 5], "domain": [0, 10], "step": 0.5}, ("0.5", "[0.5, 5)", "[0, 5)", "*")),
         ({"stars": True, "domain": ["NL80", "NL81", "NL90"]}, ("NL80", "NL8*", "*")),
+        (
+            {"formats": ["%m/%Y", "%Y"], "domain": ["1969-12-01", "1970-01-02"]},
+            ("1970-01-01", "01/1970", "1970", "*"),
+        ),
+        (
+            {"formats": ["%b %Y", "%Y"], "domain": ["2019-12-30", "2020-01-02"]},
+            ("2019-12-31", "Dec 2019", "2019", "*"),
+        ),
         (
             {"calendar": ["month", "year"], "domain": ["2019-12-30", date(2020, 1, 2)]},
             ("2020-01-01", "2020-01", "2020", "*"),
@@ -103,7 +124,28 @@ def test_hierarchies_can_be_described(built: dict[str, Any], row: tuple[str, ...
         ({"widths": [5], "domain": [2, 1]}, ["domain: must hold 1 to 200,000"]),
         ({"widths": [5], "domain": [1, 10**9]}, ["domain: must hold 1 to 200,000"]),
         ({"widths": [5], "domain": [0.5, 2]}, ["domain: must be [low, high], two whole numbers"]),
+        ({"widths": [5], "domain": [0.5, 2], "step": 0.3}, ["domain: both ends must be multiples of step"]),
+        ({"widths": [5], "domain": [0, 2], "step": 0}, ["step: must be above 0"]),
+        ({"widths": [5], "domain": [0, 1], "step": 0.000001}, ["domain: must hold 1 to 200,000"]),
+        ({"calendar": ["year"], "step": 1, "domain": ["2020-01-01", "2020-01-02"]}, ["step: unknown key"]),
+        ({"quantiles": [5], "origin": 1, "domain": [0, 10]}, ["origin: unknown key"]),
+        ({"quantiles": [0, 11], "domain": [0, 10]}, ["cut 0: must be above 0", "cut 11: must be above 0"]),
+        ({"quantiles": [5, 5], "domain": [0, 10]}, ["cut 5: must be above the cut before, 5"]),
+        ({"quantiles": [], "domain": [0, 10]}, ["quantiles: must be a list of numbers"]),
+        (
+            {"stars": True},
+            ["domain: missing; the values that the hierarchy is built over; texts that nobody"],
+        ),
         ({"stars": "yes", "domain": ["a"]}, ["stars: must be true"]),
+        (
+            {"formats": ["%d/%m/%Y", "%H", "year"], "domain": ["2020-01-01", "2020-01-02"]},
+            ["%d/%m/%Y: tells the day", "%H: %H is no part", "year: has no part of a date"],
+        ),
+        (
+            {"formats": ["%Y", "%m/%Y"], "domain": ["2020-01-01", "2020-03-02"]},
+            ["%m/%Y: parts what %Y has together; go from short to long"],
+        ),
+        ({"formats": "%Y", "domain": ["2020-01-01", "2020-03-02"]}, ["formats: must be a list such as"]),
         ({"stars": True, "domain": [1]}, ["domain: must list the values as texts"]),
         ({"calendar": ["year"], "domain": ["2020-01-01"]}, ["domain: must be [first, last]"]),
         ({"calendar": ["year"], "domain": ["x", "y"]}, ["domain: must be [first, last]"]),
@@ -169,3 +211,25 @@ def test_hierarchy_files_stay_below_the_folder_of_the_policy(tmp_path: Path) -> 
         policy(file, "hierarchy_folder: ../shared\n")
     with pytest.raises(PolicyError, match="hierarchy_folder: must name a folder"):
         policy("more/towns.csv", "hierarchy_folder: 3\n")
+
+
+def test_decimals_need_a_hierarchy_of_their_digits() -> None:
+    """Leaves are matched as text, which of decimal(9,1) has one digit: they are; else field and mend are named."""
+    built = {"widths": [0.5, 2], "domain": [0, 9.9], "step": 0.1}
+    column = pa.schema([("town", pa.decimal128(9, 1))])
+    bound = bind(_policy(hierarchy=built, **{"as": "decimal(9,1)"}), column, text=False, source="test")
+    assert bound.quasis[0].arrow_type == pa.decimal128(9, 1)
+    assert "2.0" in (bound.quasis[0].categories or ())
+    for kind, declared, words in (
+        (pa.decimal128(9, 2), None, "is not one of decimals of 2 digits; build it with step: 0.01"),
+        (
+            pa.string(),
+            "decimal(9,2)",
+            "is text in the input, but its hierarchy is not one of decimals of 2 digits",
+        ),
+        (pa.float64(), None, "type: hierarchy needs exact values; add as: decimal(9,2)"),
+    ):
+        policy = _policy(hierarchy=built, **({} if declared is None else {"as": declared}))
+        with pytest.raises(PolicyError, match=r"fields\.town: ") as caught:
+            bind(policy, pa.schema([("town", kind)]), text=kind == pa.string(), source="test")
+        assert words in str(caught.value)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.thorough
 
 EPOCH = date(1970, 1, 1)
 LEAST, MOST = -(2**63), 2**63 - 1
-checked = settings(derandomize=True, deadline=None, max_examples=300)
+checked = settings(derandomize=True, max_examples=300)
 
 integers = st.one_of(st.integers(-1000, 1000), st.integers(LEAST, MOST))
 floats = st.floats(allow_nan=False, allow_infinity=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kanonflow.schemas.errors import HierarchyError
@@ -15,6 +15,8 @@ from kanonflow.schemas.hierarchy import Hierarchy
 from kanonflow.schemas.hierarchy_builders import (
     CALENDAR,
     date_hierarchy,
+    formatted_dates,
+    ranges_between,
     ranges_by_doubling,
     ranges_of_widths,
     star_hierarchy,
@@ -92,7 +94,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 _LABEL = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(st.lists(_LABEL, min_size=1, max_size=12, unique=True), st.data())
 def test_hierarchies_round_trip_through_their_files(leaves: list[str], data: st.DataObject) -> None:
     """Any labels, quotes and separators among them, are read back as they were."""
@@ -109,7 +110,6 @@ def _round_trips(hierarchy: Hierarchy) -> None:
     assert len(hierarchy.labels[-1]) == 1
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.decimals(-500, 500, places=2), min_size=1, max_size=30),
     st.lists(st.integers(2, 4), max_size=4),
@@ -131,7 +131,6 @@ def test_ranges_of_widths_hold_their_values(
             assert high - low == width
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-300, 300), min_size=1, max_size=60))
 def test_doubling_holds_its_values(values: list[int]) -> None:
     """It ends in the root."""
@@ -143,6 +142,38 @@ def test_doubling_doubles() -> None:
     assert ranges_by_doubling(range(20), 5).rows[7] == ("7", "[5, 10)", "[0, 10)", "*")
 
 
+@given(
+    st.lists(st.decimals(-500, 500, places=2), min_size=2, max_size=30, unique=True),
+    st.data(),
+)
+def test_ranges_between_cuts_hold_their_values(values: list[Decimal], data: st.DataObject) -> None:
+    """Every value lies in its range at every level, ends are cuts or the ends of all, and a level joins two."""
+    least, most = min(values), max(values)
+    drawn = st.decimals(least, most, places=3).filter(lambda cut: cut > least)
+    cuts = sorted(data.draw(st.sets(drawn, min_size=1, max_size=9)))
+    hierarchy = ranges_between(values, cuts, 2)
+    _round_trips(hierarchy)
+    ends = [least, *cuts, most]
+    for row in hierarchy.rows:
+        assert "." in row[0]
+        for level, label in enumerate(row[1:-1]):
+            low, high = (Decimal(end) for end in label.strip("[)]").split(", "))
+            assert low <= Decimal(row[0]) <= high
+            assert label.endswith("]") or Decimal(row[0]) < high
+            assert ends.index(low) % 2**level == 0
+
+
+@given(
+    st.sets(st.dates(date(1899, 1, 1), date(2100, 1, 1)), min_size=1, max_size=30),
+    st.sampled_from([["%m/%Y", "%Y"], ["%b %Y", "%Y", "%y"], ["%Y-%m"], ["%B of %Y", "%%%Y"]]),
+)
+def test_formatted_dates_only_join(days: set[date], formats: list[str]) -> None:
+    """From short to long they are a hierarchy, whose leaves are days as ISO writes them."""
+    hierarchy = formatted_dates(days, formats)
+    _round_trips(hierarchy)
+    assert hierarchy.of_days
+
+
 def test_star_masks_from_the_end() -> None:
     """S1, table 5: NL805 -> NL80*; shorter values stand until the mask reaches them."""
     hierarchy = star_hierarchy(["NL805", "NL806", "NL9", "DE1"])
@@ -152,14 +183,12 @@ def test_star_masks_from_the_end() -> None:
         star_hierarchy(["ab", "ac", "a*", "b"])
 
 
-@settings(deadline=None)
 @given(st.sets(st.text("ab1", min_size=1, max_size=5), min_size=1, max_size=20))
 def test_stars_only_join(values: set[str]) -> None:
     """Masked text is a hierarchy whatever the lengths."""
     _round_trips(star_hierarchy(values))
 
 
-@settings(deadline=None)
 @given(
     st.sets(st.dates(date(1899, 1, 1), date(2100, 1, 1)), min_size=1, max_size=30),
     st.sets(st.sampled_from(CALENDAR)),
@@ -185,6 +214,10 @@ def test_builders_refuse_levels_that_would_split() -> None:
         lambda: ranges_of_widths([float("inf")], [1]),
         lambda: ranges_of_widths([], [1]),
         lambda: ranges_by_doubling([1], -1),
+        lambda: ranges_between([1, 2, 3], [2, 2]),
+        lambda: ranges_between([1, 2, 3], [1]),
+        lambda: ranges_between([], [1]),
+        lambda: formatted_dates([date(2020, 1, 1), date(2020, 2, 1)], ["%Y", "%m"]),
         lambda: star_hierarchy([]),
         lambda: date_hierarchy([date(2020, 1, 1)], ["week"]),
         lambda: date_hierarchy([date(2020, 1, 1)], ["year", "month"]),
@@ -206,3 +239,11 @@ def test_hierarchies_of_arx_for_adult_load_unchanged() -> None:
         column = next(column for column in table if file.stem.endswith(f"_{column[0]}"))
         assert missing(hierarchy, pa.array(column[1:])) is None
         assert render_hierarchy(hierarchy).split() == file.read_text().split()
+
+
+def test_a_label_stands_at_its_lowest_level() -> None:
+    """A node with one leaf has its label at two levels: the lower one is its."""
+    tree = Hierarchy((("a", "a", "*"), ("b", "bc", "*"), ("c", "bc", "*")))
+    assert [tree.level(label) for label in ("a", "b", "bc", "*")] == [0, 0, 1, 2]
+    with pytest.raises(KeyError):
+        tree.level("d")

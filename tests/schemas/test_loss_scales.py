@@ -16,7 +16,7 @@ from kanonflow.schemas.errors import PolicyError
 from kanonflow.schemas.loss_scales import LogScale, RankScale, Scale
 from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mapping
 
-checked = settings(derandomize=True, deadline=None, max_examples=40)
+checked = settings(derandomize=True, max_examples=40)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 QUANTILES = st.lists(st.integers(-50, 50), min_size=2, max_size=9).map(sorted).filter(lambda q: q[0] < q[-1])
 DOUBLE = pa.float64()

@@ -179,7 +179,8 @@ def test_the_message_lists_the_mistakes_under_the_file() -> None:
         ),
         (feed(l_diversity=3), "l_diversity: unknown key"),
         (feed(solver={"evaluations_per_row": 0}), "solver.evaluations_per_row: must be a positive"),
-        (feed(solver={"thread": 2}), "solver.thread: unknown key; did you mean threads?"),
+        (feed(solver={"stars": [2]}), "solver.stars: must be a number, a word, true or false"),
+        (feed(solver={"stars": None}), "solver.stars: must be a number, a word, true or false"),
         (feed(fields=None), "fields: must map each field"),
         (feed(individual="sex"), "individual: sex has another role"),
         (with_field("x", {"role": "individual"}), "fields: at most one field may have role: individual"),
@@ -426,13 +427,17 @@ MAPPINGS = st.fixed_dictionaries(
                 "deadline": DURATIONS,
                 "seed": st.integers(0),
                 "loss": st.sampled_from(["ncp", "sil"]),
+                "stars": st.integers(0, 5),
+                "improvement": st.sampled_from(["best", "first"]),
+                "literal": st.booleans(),
+                "mutation": st.floats(0, 1),
             },
         ),
     },
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(MAPPINGS)
 def test_a_policy_survives_the_way_to_a_mapping_and_back(mapping: dict[str, Any]) -> None:
     """to_mapping spells out all of a policy: reading it back, also through YAML, gives the same policy."""

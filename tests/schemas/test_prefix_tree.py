@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kanonflow.schemas.errors import PolicyError
+from kanonflow.schemas.hierarchy_builders import star_hierarchy
+from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.prefix_tree import PrefixOf, PrefixTree
 from kanonflow.schemas.tree import missing
@@ -59,7 +61,6 @@ def test_networks_are_those_of_the_standard_library(number: int) -> None:
 _TEXTS = st.lists(st.one_of(st.none(), st.text("ab1", min_size=1, max_size=5)), max_size=8)
 
 
-@settings(deadline=None)
 @given(_TEXTS)
 def test_the_loss_of_a_node_is_what_it_withholds(texts: list[str | None]) -> None:
     """1 - l / size of the lowest label above two values, whichever they are: the greatest height between them."""
@@ -139,3 +140,35 @@ def test_mistakes_are_told_by_field_with_their_mend(declared: dict[str, Any], mi
     with pytest.raises(PolicyError) as caught:
         parse_policy({"version": 1, "k": 2, "fields": fields}, "test", "test")
     assert mistake in str(caught.value)
+
+
+def test_levels_of_labels_are_those_of_paths() -> None:
+    """Of each label of a path the lowest level at which it stands; what is no label has none."""
+    for tree, values in (
+        (ZIPS, ["94110"]),
+        (CODES, ["94110", "9", "94"]),
+        (V4, ["192.0.2.77"]),
+        (V6, ["2001:db8::1"]),
+    ):
+        for value in values:
+            path = tree.path(value)
+            assert path is not None
+            assert [tree.level(label) for label in path] == [path.index(label) for label in path]
+    with pytest.raises(KeyError):
+        ZIPS.level("9*1**")
+
+
+def test_text_of_one_size_has_stars_without_a_list() -> None:
+    """Every length below its size is one, by itself; the labels are those that listed stars have."""
+    fields = {"zip": {"role": "quasi", "type": "prefix", "size": 5}}
+    quasi = parse_policy({"version": 1, "k": 2, "fields": fields}, "", "test").field("zip").quasi
+    assert quasi is not None
+    tree = KINDS[quasi.type].tree(quasi)
+    assert tree is not None
+    values = ["NL805", "NL806", "NL9XX", "DE123"]
+    listed = star_hierarchy(values)
+    assert [tree.path(value) for value in values] == [listed.path(value) for value in values]
+    assert tree.path("NL80") is None
+    del fields["zip"]["size"]
+    with pytest.raises(PolicyError, match=r"lengths: missing; .* or with size how many every value has"):
+        parse_policy({"version": 1, "k": 2, "fields": fields}, "", "test")

@@ -93,7 +93,7 @@ VALUES = [
 def test_canonical_text_is_read_back(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
     """Every value of a canonical type survives being written as text and cast again."""
 
-    @settings(derandomize=True, deadline=None, max_examples=50)
+    @settings(derandomize=True, max_examples=50)
     @given(st.lists(st.none() | values, max_size=5))
     def round_trip(cells: list[Any]) -> None:
         array = pa.array(cells, kind)

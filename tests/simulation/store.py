@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fnmatch
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from apache_beam.io.filesystem import FileMetadata, MatchResult
+from apache_beam.io.filesystem import FileMetadata, FileSystem, MatchResult
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import PreconditionFailed
 
@@ -92,8 +92,9 @@ class Store:
         return _File()
 
     def delete(self, paths: list[str]) -> None:
-        for path in paths:
-            del self.objects[path]
+        for each in self.match(paths):
+            for found in each.metadata_list:
+                del self.objects[found.path]
 
     def join(self, base: str, *parts: str) -> str:
         return "/".join([base.rstrip("/"), *parts])
@@ -105,14 +106,9 @@ class Store:
     def match(self, patterns: list[str], limits: Any = None) -> list[MatchResult]:
         found = []
         for pattern in patterns:
-            fixed = pattern.partition("*")[0]
-            paths = [
-                path
-                for path in sorted(self.objects)
-                if path.startswith(fixed)
-                and path.count("/") == pattern.count("/")
-                and fnmatch.fnmatchcase(path, pattern)
-            ]
+            fits = re.compile(FileSystem.translate_pattern(pattern)).match
+            fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+            paths = [path for path in sorted(self.objects) if path.startswith(fixed) and fits(path)]
             found.append(
                 MatchResult(pattern, [FileMetadata(each, len(self.objects[each])) for each in paths])
             )

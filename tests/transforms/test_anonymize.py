@@ -393,6 +393,15 @@ def _equals(wanted: list[int]) -> Any:
         ({"solver": {"loss": "sil", "method": "pass-through"}}, "solver.loss: .* this method .* one of ncp"),
         ({"solver": {"loss": "sil", "method": "pass-through"}, "protect": "row"}, "solver.loss"),
         ({"solver": "paper-local-search"}, "solver.method: with protect: individual"),
+        ({"solver": {"thread": 2}}, "solver.thread: unknown key; did you mean threads?"),
+        ({"solver": {"method": "kab", "star": 2}}, "solver.star: unknown key; did you mean stars?"),
+        ({"solver": {"stars": 2}}, "solver.stars: is a parameter of black-hole, kab, not of auto"),
+        (
+            {"solver": {"method": "kab", "population": 9}},
+            "solver.population: is a parameter of kgen, not of kab",
+        ),
+        ({"solver": {"method": "kab", "stars": 2.5}}, "solver: stars must be a whole number"),
+        ({"solver": {"start": "kab", "stars": 0}}, "solver: a population needs at least 1 star"),
         ({"k": 300}, "k: the solver takes at most 255"),
     ],
 )

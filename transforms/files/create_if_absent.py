@@ -27,8 +27,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from kanonflow.transforms.files import storage
+from kanonflow.transforms.files.storage import is_local
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -47,11 +47,6 @@ class Outcome(StrEnum):
     CREATED = "created"
     SAME = "same"
     DIFFERENT = "different"
-
-
-def is_local(path: str) -> bool:
-    """Whether ``path`` is on this machine's file system (no ``scheme://``)."""
-    return FileSystems.get_scheme(path) is None
 
 
 def make_directory(path: str, *, private: bool = False) -> None:
@@ -88,16 +83,16 @@ def create_if_absent(
         OSError: the file system refused (disk full, no permission...).
         google.api_core.exceptions.GoogleAPICallError: the same, of gs://; botocore.exceptions.ClientError: of s3://.
     """
-    scheme = FileSystems.get_scheme(path)
+    scheme = storage.scheme_of(path)
     if scheme == "gs":
         return Outcome.CREATED if _upload_unless_exists(path, data) else _compare(path, data, same)
-    if FileSystems.exists(path):
+    if storage.exists(path):
         return _compare(path, data, same)
     if scheme == "s3":
         put = _put_unless_exists(path, data)
         if put is not None:
             return Outcome.CREATED if put else _compare(path, data, same)
-    folder, name = FileSystems.split(path)
+    folder, name = storage.split(path)
     if is_local(path):
         mode = PRIVATE_FILE if private else PUBLIC_FILE
         try:
@@ -107,9 +102,9 @@ def create_if_absent(
                 raise
             created = _create_local(path, data, mode, folder)
     else:
-        temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
+        temporary = storage.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
         try:
-            with FileSystems.create(temporary) as file:
+            with storage.create(temporary) as file:
                 file.write(data)
             created = _rename_unless_exists(temporary, path)
         finally:
@@ -120,7 +115,7 @@ def create_if_absent(
 def replace_whole(path: str, data: bytes, workspace: str | None = None) -> None:
     """Write a private file whole, in the place of one that may be there. workspace: as of ``create_if_absent``."""
     if not is_local(path):
-        with FileSystems.create(path) as file:
+        with storage.create(path) as file:
             file.write(data)
         return
     folder, name = os.path.split(path)
@@ -134,7 +129,7 @@ def replace_whole(path: str, data: bytes, workspace: str | None = None) -> None:
 
 def read_whole(path: str) -> bytes:
     """The bytes of a file, local or remote, undecoded."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with storage.open_stored(path) as file:
         return file.read()
 
 
@@ -143,7 +138,7 @@ def _upload_unless_exists(path: str, data: bytes) -> bool:
     from google.api_core.exceptions import PreconditionFailed
 
     # Beam's file systems have no way to say "unless it exists"; its client, with its credentials, does.
-    client: Any = FileSystems.get_filesystem(path)._gcsIO().client
+    client: Any = storage.stores().get_filesystem(path)._gcsIO().client
     bucket, name = parse_gcs_path(path)
     try:
         client.bucket(bucket).blob(name).upload_from_string(
@@ -160,7 +155,7 @@ def _put_unless_exists(path: str, data: bytes) -> bool | None:
     from botocore.exceptions import ClientError, ParamValidationError
 
     # As above: Beam's client, which its options describe, with a request that Beam does not make.
-    client: Any = S3IO(options=FileSystems.get_filesystem(path)._options).client.client
+    client: Any = S3IO(options=storage.stores().get_filesystem(path)._options).client.client
     bucket, name = parse_s3_path(path)
     for tries_left in reversed(range(_CONFLICT_TRIES)):
         try:
@@ -219,9 +214,9 @@ def _link(temporary: str, path: str) -> bool:
 
 
 def _rename_unless_exists(temporary: str, path: str) -> bool:
-    if FileSystems.exists(path):
+    if storage.exists(path):
         return False
-    FileSystems.rename([temporary], [path])
+    storage.stores().rename([temporary], [path])
     return True
 
 
@@ -229,5 +224,5 @@ def _remove(temporary: str) -> None:
     if is_local(temporary):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-    elif FileSystems.exists(temporary):
-        FileSystems.delete([temporary])
+    elif storage.exists(temporary):
+        storage.delete([temporary])

@@ -20,16 +20,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.slot_kinds import REGULAR
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
-    is_local,
     make_directory,
     read_whole,
 )
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment, judge_roster
 from kanonflow.transforms.lineage.segment_header import told_of
@@ -46,12 +45,12 @@ _MOST_REMEMBERED = 50_000
 
 def cohorts_directory(output: str) -> str:
     """Where the cohorts of all partitions are."""
-    return FileSystems.join(output, "restricted", "cohorts")
+    return storage.join(output, "restricted", "cohorts")
 
 
 def partition_cohorts(output: str, partition: bytes) -> str:
     """Where those of one partition are."""
-    return FileSystems.join(cohorts_directory(output), partition.hex())
+    return storage.join(cohorts_directory(output), partition.hex())
 
 
 def segment_file(number: int, kind: str) -> str:
@@ -114,7 +113,7 @@ class CommittedRosters:
         for each in (cohorts_directory(self.output), folder):
             make_directory(each, private=True)
         for kind, data in ((PEOPLE, people), (BOXES, boxes)):
-            path = FileSystems.join(folder, segment_file(slot.roster.segments - 1, kind))
+            path = storage.join(folder, segment_file(slot.roster.segments - 1, kind))
             if self._create(path, data, same=_same_segment) is Outcome.DIFFERENT:
                 return segment_told(told_of(read_whole(path)))
         return None
@@ -128,14 +127,14 @@ class CommittedRosters:
         for each in (cohorts_directory(self.output), folder):
             make_directory(each, private=True)
         place = f"-{slot.chain_place}" if slot.chain_place else ""
-        self._create(FileSystems.join(folder, f"{slot.window_end}{place}{GROUPS}"), groups, same=_any)
+        self._create(storage.join(folder, f"{slot.window_end}{place}{GROUPS}"), groups, same=_any)
 
     def _segment(self, partition: bytes, number: int, kind: str) -> CommittedSegment | None:
         if number < 0:
             return None
-        path = FileSystems.join(partition_cohorts(self.output, partition), segment_file(number, kind))
+        path = storage.join(partition_cohorts(self.output, partition), segment_file(number, kind))
         if path not in self._seen:
-            if not FileSystems.exists(path):
+            if not storage.exists(path):
                 return None
             if len(self._seen) > _MOST_REMEMBERED:
                 self._seen.clear()
@@ -143,7 +142,7 @@ class CommittedRosters:
         return self._seen[path]
 
     def _create(self, path: str, data: bytes, same: Any) -> Outcome:
-        restricted = FileSystems.join(self.output, "restricted")
+        restricted = storage.join(self.output, "restricted")
         workspace = restricted if is_local(restricted) else None
         return create_if_absent(path, data, private=True, same=same, workspace=workspace)
 

@@ -15,8 +15,7 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 
-from apache_beam.io.filesystems import FileSystems
-
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory
 from kanonflow.transforms.lineage.published_slots import PublishedSlots, refusal_file
 from kanonflow.transforms.lineage.release_lineage import ReleaseConflictError, Slot, unrepeatable
@@ -64,7 +63,7 @@ class EarlierReleases:
             return
         reason = json.dumps({"reason": _OLDER, "partition": partition.hex()}, indent=1).encode()
         path = refusal_file(self.slots.output)
-        make_directory(FileSystems.split(path)[0], private=True)
+        make_directory(storage.split(path)[0], private=True)
         create_if_absent(path, reason, private=True)
         raise OlderStateError(_OLDER)
 

@@ -22,17 +22,16 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.slot_kinds import CLOSING
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
-    is_local,
     make_directory,
     read_whole,
 )
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.lineage.committed_rosters import CommittedRosters
 from kanonflow.transforms.lineage.release_lineage import Slot, judge, reach_ms, slot_from_bytes
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
@@ -46,27 +45,27 @@ _MOST_REMEMBERED = 50_000
 
 def slots_directory(output: str) -> str:
     """Where slots are."""
-    return FileSystems.join(output, "restricted", "slots")
+    return storage.join(output, "restricted", "slots")
 
 
 def parked_directory(output: str) -> str:
     """Where parking marks are."""
-    return FileSystems.join(output, "restricted", "parked")
+    return storage.join(output, "restricted", "parked")
 
 
 def parked_partitions(output: str) -> frozenset[str]:
     """The partitions below ``output`` that publish nothing any more, by their keys in hex, as metrics name them."""
-    return frozenset(FileSystems.split(path)[1] for path in _files(parked_directory(output)))
+    return frozenset(storage.split(path)[1] for path in _files(parked_directory(output)))
 
 
 def solutions_directory(output: str) -> str:
     """Where recorded solutions are."""
-    return FileSystems.join(output, "restricted", "solutions")
+    return storage.join(output, "restricted", "solutions")
 
 
 def refusal_file(output: str) -> str:
     """What a stream leaves that was refused because its state is too old."""
-    return FileSystems.join(output, "restricted", "refused.json")
+    return storage.join(output, "restricted", "refused.json")
 
 
 def holds_slots(output: str) -> bool:
@@ -74,7 +73,7 @@ def holds_slots(output: str) -> bool:
     folder = slots_directory(output)
     if is_local(folder):
         return any(files for _, _, files in os.walk(folder))
-    return any(True for _ in _remote(FileSystems.join(folder, "*", "*", "*")))
+    return any(True for _ in _remote(folder, "*", "*", "*"))
 
 
 class PublishedSlots:
@@ -100,7 +99,7 @@ class PublishedSlots:
             first, last = window_end - self.reach_ms, window_end + self.reach_ms
             blocks = [str(block) for block in range(first // self._block_ms, last // self._block_ms + 1)]
         folder = self._folder(partition)
-        return [self._read(path) for block in blocks for path in _files(FileSystems.join(folder, block))]
+        return [self._read(path) for block in blocks for path in _files(storage.join(folder, block))]
 
     def at(self, place: ReleaseSlot) -> list[Slot]:
         """The slots of one window and kind, by part. place: of any part."""
@@ -120,11 +119,11 @@ class PublishedSlots:
         folder = self._folder(partition)
         if is_local(folder):
             blocks = sorted((int(name) for name in _names(folder) if name != _NONE), reverse=True)
-            folders = (FileSystems.join(folder, str(block)) for block in blocks)
+            folders = (storage.join(folder, str(block)) for block in blocks)
             # A block can be empty for a moment, or for good after a crash.
             ends = next((found for each in folders if (found := _ends(_files(each)))), [])
         else:
-            ends = _ends(_remote(FileSystems.join(folder, "*", "*")))
+            ends = _ends(_remote(folder, "*", "*"))
         return max(ends, default=None)
 
     def take(
@@ -141,9 +140,9 @@ class PublishedSlots:
         if (other := self.in_the_way(slot)) is not None:
             return other
         folder = self._folder(slot.partition)
-        for each in (slots_directory(self.output), folder, FileSystems.split(self._path(slot))[0]):
+        for each in (slots_directory(self.output), folder, storage.split(self._path(slot))[0]):
             make_directory(each, private=True)
-        restricted = FileSystems.join(self.output, "restricted")
+        restricted = storage.join(self.output, "restricted")
         workspace = restricted if is_local(restricted) else None
         create_if_absent(self._path(slot), slot.to_bytes(), private=True, workspace=workspace)
         if (other := judge(slot, self.near(slot.partition, slot.window_end), self.reach_ms)) is not None:
@@ -161,7 +160,7 @@ class PublishedSlots:
 
     def is_parked(self, partition: bytes) -> bool:
         """Whether the partition publishes nothing any more."""
-        if partition not in self._parked and FileSystems.exists(self._mark(partition)):
+        if partition not in self._parked and storage.exists(self._mark(partition)):
             self._parked.add(partition)
         return partition in self._parked
 
@@ -192,22 +191,22 @@ class PublishedSlots:
     def solution(self, slot: Slot) -> bytes | None:
         """What a committed release was published from; None: it was not written down."""
         path = self._solution(slot)
-        return read_whole(path) if FileSystems.exists(path) else None
+        return read_whole(path) if storage.exists(path) else None
 
     def _folder(self, partition: bytes) -> str:
-        return FileSystems.join(slots_directory(self.output), partition.hex())
+        return storage.join(slots_directory(self.output), partition.hex())
 
     def _path(self, slot: Slot) -> str:
         end = slot.window_end
         block, name = (_NONE, _NONE) if end is None else (str(end // self._block_ms), str(end))
         kind = _CLOSING if slot.kind == CLOSING else ""
-        return FileSystems.join(self._folder(slot.partition), block, f"{name}-{slot.part}{kind}")
+        return storage.join(self._folder(slot.partition), block, f"{name}-{slot.part}{kind}")
 
     def _mark(self, partition: bytes) -> str:
-        return FileSystems.join(parked_directory(self.output), partition.hex())
+        return storage.join(parked_directory(self.output), partition.hex())
 
     def _solution(self, slot: Slot) -> str:
-        return FileSystems.join(solutions_directory(self.output), f"{slot.release_id}-{slot.digest}")
+        return storage.join(solutions_directory(self.output), f"{slot.release_id}-{slot.digest}")
 
     def _read(self, path: str) -> Slot:
         if path not in self._seen:
@@ -220,7 +219,7 @@ class PublishedSlots:
 def _files(folder: str) -> Iterator[str]:
     """The slot files of a block, without those that are being written."""
     if not is_local(folder):
-        yield from _remote(FileSystems.join(folder, "*"))
+        yield from _remote(folder, "*")
         return
     for name in _names(folder):
         yield os.path.join(folder, name)
@@ -232,10 +231,10 @@ def _names(folder: str) -> list[str]:
     return []
 
 
-def _remote(pattern: str) -> Iterator[str]:
-    for match in FileSystems.match([pattern])[0].metadata_list:
-        if not FileSystems.split(match.path)[1].startswith("."):
-            yield match.path
+def _remote(folder: str, *names: str) -> Iterator[str]:
+    return (
+        path for path in storage.paths_below(folder, *names) if not storage.split(path)[1].startswith(".")
+    )
 
 
 def _ends(paths: Iterable[str]) -> list[int]:
@@ -243,6 +242,6 @@ def _ends(paths: Iterable[str]) -> list[int]:
 
 
 def _end_of(path: str) -> int | None:
-    name = FileSystems.split(path)[1]
+    name = storage.split(path)[1]
     end = name.rpartition("-")[0]
     return None if end == _NONE or name.endswith(_CLOSING) else int(end)

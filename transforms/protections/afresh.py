@@ -144,6 +144,7 @@ class Afresh:
             priority=own_ends(rows, due.bound),
             sensitive=sensitive_fields(rows, due.bound),
             clock=due.clock,
+            parameters=dict(choice.parameters),
         )
         return _solved_as_asked_or_else(task, choice.method), None
 
@@ -205,7 +206,7 @@ def _solved_as_asked_or_else(task: Task, method: str) -> Solution:
     try:
         return solve(task, method)
     except UnservedError:
-        return solve(replace(task, start="auto"))
+        return solve(replace(task, start="auto", parameters={}))
 
 
 def _rows_of_each(rows: pa.Table, bound: BoundPolicy) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:

@@ -98,6 +98,7 @@ def solve_levels_of_rows(
         loss="gcp",
         seed=seed,
         known=known,
+        parameters=dict(choice.parameters),
         only_best=True,
         acceptable=None if individuals is None else partial(_stays_within, lattice, bound, priority),
     )

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kanonflow.schemas.kinds.kinds import KINDS
 from kanonflow.schemas.policy import LATTICE_METHODS, Field, Policy
-from kanonflow.solvers.catalogue import find_solver, method_names, solver_named, start_names, takes_start
+from kanonflow.schemas.policy_choices import SolverChoice
+from kanonflow.schemas.policy_keys import SOLVER
+from kanonflow.schemas.written_values import unknown_keys
+from kanonflow.solvers.catalogue import (
+    Solver,
+    find_solver,
+    method_names,
+    solver_named,
+    solver_names,
+    start_names,
+    takes_start,
+    taking_parameters,
+)
+from kanonflow.solvers.problem.errors import BudgetError
 from kanonflow.solvers.problem.limits import Attribute, Demand, Limits, Refusal
+from kanonflow.solvers.problem.parameters import chosen, parameter_defaults, unknown_parameters
 from kanonflow.solvers.shapes.lattices import lattice_solver
 
 _SAID = {
@@ -44,6 +60,7 @@ def refusals_of_search(policy: Policy, shape: str) -> list[str]:
     if _class_size(policy) > way.largest_k:
         mistakes.append(f"{_size_key(policy)}: the solver takes at most {way.largest_k}")
     mistakes += _refused(policy, "solver.method", choice.method, solver.limits)
+    mistakes += _refused_parameters(choice, solver)
     return mistakes + ([] if start is None else _refused(policy, "solver.start", choice.start, start.limits))
 
 
@@ -67,9 +84,38 @@ def refusals_of_levels(policy: Policy) -> list[str]:
     if names := ", ".join(field.name for field in policy.ruled):
         mistakes.append(f"{named} and cannot meet rules for sensitive values ({names})")
     mistakes += _refused(policy, "solver.method", choice.method, lattice_solver(choice.method).limits)
+    mistakes += _refused_parameters(choice, solver_named(choice.method))
+    if choice.evaluations_per_row is not None and "evaluations" in dict(choice.parameters):
+        mistakes.append("solver.evaluations: evaluations_per_row says it, too; leave one out")
     if choice.start != "auto":
         mistakes.append(f"solver.start: {choice.method} has no start to choose; leave it out")
     return mistakes
+
+
+def _refused_parameters(choice: SolverChoice, solver: Solver) -> list[str]:
+    """Keys that no solver has, or another than the chosen one, and values that are not for them."""
+    choices = dict(choice.parameters)
+    taking = taking_parameters(solver, choice.start)
+    mistakes = []
+    for name in unknown_parameters(taking, choices):
+        own = [each for of in taking if of is not None for each in parameter_defaults(of)]
+        owners = [each for each in solver_names() if name in _parameters_of(each)]
+        if owners:
+            mistakes.append(f"solver.{name}: is a parameter of {', '.join(owners)}, not of {choice.method}")
+        else:
+            mistakes += unknown_keys([name], [*(key.name for key in SOLVER), *own], "solver.")
+    for of in taking:
+        try:
+            if of is not None:
+                chosen(of, choices)
+        except BudgetError as refusal:
+            mistakes.append(f"solver: {refusal}")
+    return mistakes
+
+
+def _parameters_of(name: str) -> Collection[str]:
+    of = solver_named(name).parameters
+    return () if of is None else parameter_defaults(of)
 
 
 def _refused(policy: Policy, key: str, name: str, limits: Limits) -> list[str]:

@@ -55,7 +55,9 @@ def account(
     metrics = window_metrics(due, gathered, state, rejected)
     record = None
     if publication is not None:
-        metrics |= release_metrics(due.bound, publication, before.warm.cohorts, state.cohorts)
+        metrics |= release_metrics(
+            due.bound, publication, before.warm.cohorts, state.cohorts, metrics["rows_rejected"]
+        )
         record = publication.matching_record
     return WindowResult(
         left.release, state, rejected, metrics | dict(left.told), record, left.roster, left.segment

@@ -15,13 +15,21 @@ from numpy.typing import NDArray
 from kanonflow.schemas.avro_schema import metrics_defaults
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
+from kanonflow.solvers.loss.class_measures import (
+    average_class_size,
+    class_sizes,
+    discernibility,
+    level_of_generalization,
+)
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.graph import GeneralizationGraph
+from kanonflow.solvers.structures.structure import Structure
 from kanonflow.transforms.columns.encode import describe, extents
 from kanonflow.transforms.publishing.boxes import declared_ncp, field_ncp, gcp
 from kanonflow.transforms.release.cohorts import guaranteed_candidates, peer_retention
 from kanonflow.transforms.release.due import Due
+from kanonflow.transforms.release.ledger import SUPPRESSED
 from kanonflow.transforms.release.public_metrics import shared_rows
 from kanonflow.transforms.release.stages import Gathered, Publication
 from kanonflow.transforms.release.warm_state import Cohorts, WarmState
@@ -31,11 +39,15 @@ NAMESPACE = "kanonflow"
 
 
 def release_metrics(
-    bound: BoundPolicy, publication: Publication, before: Cohorts, after: Cohorts
+    bound: BoundPolicy,
+    publication: Publication,
+    before: Cohorts,
+    after: Cohorts,
+    rejected: Mapping[str, int],
 ) -> dict[str, Any]:
     """What the record of a release that went out tells; these values go over those of ``window_metrics``.
 
-    before: who was together in earlier releases. after: with this one.
+    before: who was together in earlier releases. after: with this one. rejected: rows of the window by reason.
     """
     answer, published = publication.answer, publication.published
     solution, encoded = answer.solution, answer.encoded
@@ -56,6 +68,7 @@ def release_metrics(
     else:
         of_rows, of_people = class_candidates(solution.partition.labels, people)
     guaranteed = guaranteed_candidates(after)
+    sizes = None if graph else class_sizes(solution.partition)
     return {
         "released": True,
         "window_start": release.window_start,
@@ -64,7 +77,10 @@ def release_metrics(
         "warm": solution.start == "warm",
         "rows_released": published.rows.num_rows,
         "individuals": published.rows.num_rows if people is None else int((np.bincount(people) > 0).sum()),
-        "classes": None if graph else solution.partition.classes,
+        "classes": None if sizes is None else solution.partition.classes,
+        "c_avg": None if sizes is None else average_class_size(sizes, bound.policy.k),
+        "dm": None if sizes is None else discernibility(sizes, sum(rejected.values())),
+        **published_levels(bound, structure, published.rows.num_rows, rejected.get(SUPPRESSED, 0)),
         "gcp": gcp(ncp, bound),
         "gcp_hull": gcp(field_ncp(published.hulls, widths), bound),
         "ncp": ncp,
@@ -92,6 +108,25 @@ def release_metrics(
         "tied_edges": solution.tied_edges,
         "diversity": published.diversity,
         "domains": describe(encoded.domains, bound),
+    }
+
+
+def published_levels(
+    bound: BoundPolicy, structure: Structure, released: int, suppressed: int
+) -> dict[str, dict[str, int] | float]:
+    """At which level each field is published, LOG and LOS (S1, 2.4 and 4.2); empty where boxes are hulls.
+
+    released, suppressed: rows of the window.
+    """
+    if structure.levels is None:
+        return {}
+    heights = [0 if column.tree is None else column.tree.height for column in bound.quasis]
+    return {
+        "levels": dict(
+            zip((column.name for column in bound.quasis), map(int, structure.levels), strict=True)
+        ),
+        "log": float(level_of_generalization(np.array([structure.levels], dtype=np.int32), heights)[0]),
+        "los": suppressed / (suppressed + released),
     }
 
 

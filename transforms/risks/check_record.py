@@ -7,11 +7,10 @@ import json
 from dataclasses import replace
 from typing import NamedTuple
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_choices import SolverChoice
 from kanonflow.schemas.policy_file import policy_digest
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 
 CHECK = "check.json"
@@ -50,7 +49,7 @@ def check_digest(policy: Policy) -> str:
 
 def read_check(path: str, policy: Policy, how: str) -> CheckRecord:
     """The check at a path. how: the mend. Raises UncheckedError: there is none, or it is of another policy."""
-    if not FileSystems.exists(path):
+    if not storage.exists(path):
         raise UncheckedError(f"{path}: nobody has measured what the payload tells about people; {how}")
     try:
         record = json.loads(read_whole(path))

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import json
 
-from apache_beam.io.filesystems import FileSystems
-
 from kanonflow.schemas.bound_policy import BoundPolicy
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import read_whole
 from kanonflow.transforms.files.state_versions import damaged
 from kanonflow.transforms.lineage.committed_rosters import (
@@ -51,26 +50,26 @@ class ContinuedCohorts:
         Of the latter, too: whom a file names is of one run's kind (``Pool.kind``), whether a row of his partition came.
         """
         wanted = (CARRIED, EXPECTED) if self._expects else (CARRIED,)
-        patterns = [FileSystems.join(cohorts_directory(self._output), "*", name) for name in wanted]
-        found = [each for match in FileSystems.match(patterns) for each in match.metadata_list]
-        names = {FileSystems.split(FileSystems.split(each.path)[0])[1] for each in found}
+        folder = cohorts_directory(self._output)
+        found = [path for name in wanted for path in storage.paths_below(folder, "*", name)]
+        names = {storage.split(storage.split(path)[0])[1] for path in found}
         return sorted(map(bytes.fromhex, names))
 
     def of(self, key: bytes) -> Continued | None:
         """What a partition begins with; None: nobody is known in it, nor expected. Raises StateError: damaged files."""
         folder = partition_cohorts(self._output, key)
         expected = self._expected(folder)
-        path = FileSystems.join(folder, CONTINUED)
-        if not FileSystems.exists(path):
+        path = storage.join(folder, CONTINUED)
+        if not storage.exists(path):
             return None if expected is None else Continued(self._epoch, (), no_groups(), None, expected)
         began = json.loads(read_whole(path))
-        carried = FileSystems.join(folder, CARRIED) if began.get("carried") else None
+        carried = storage.join(folder, CARRIED) if began.get("carried") else None
         read = read_continued(folder, began["segments"], began["groups"], carried, self._bound, self._epoch)
         return read._replace(expected=expected)
 
     def _expected(self, folder: str) -> bytes | None:
-        path = FileSystems.join(folder, EXPECTED)
-        return read_whole(path) if self._expects and FileSystems.exists(path) else None
+        path = storage.join(folder, EXPECTED)
+        return read_whole(path) if self._expects and storage.exists(path) else None
 
 
 def read_continued(
@@ -84,10 +83,10 @@ def read_continued(
     read = []
     for number in range(segments):
         people, boxes = (
-            read_whole(FileSystems.join(folder, segment_file(number, kind))) for kind in (PEOPLE, BOXES)
+            read_whole(storage.join(folder, segment_file(number, kind))) for kind in (PEOPLE, BOXES)
         )
         read.append(segment_of_files(people, boxes, bound))
         if read[-1].head.segments != number:
             raise damaged("roster", "a segment's file has another's name")
-    last = no_groups() if groups is None else groups_of_file(read_whole(FileSystems.join(folder, groups)))
+    last = no_groups() if groups is None else groups_of_file(read_whole(storage.join(folder, groups)))
     return Continued(epoch, tuple(read), last, None if carried is None else read_whole(carried))

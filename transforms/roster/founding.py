@@ -175,11 +175,12 @@ def put_together(
         seed=seed,
         threads=threads,
         warm=warm,
+        parameters=dict(policy.solver.parameters),
     )
     try:
         solution = solve(task, policy.solver.method)
     except UnservedError:
-        solution = solve(replace(task, start="auto"))
+        solution = solve(replace(task, start="auto", parameters={}))
     labels = _everybody(table, solution.partition.labels.astype(np.int64), size)
     if solution.partition.labels.min() >= 0:
         return labels, solution.loss

@@ -16,7 +16,8 @@ import mmap
 import os
 from dataclasses import dataclass
 
-from kanonflow.transforms.files.create_if_absent import is_local, read_whole
+from kanonflow.transforms.files.create_if_absent import read_whole
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.roster.first_partitions import FirstPartitions, first_partitions_from_bytes
 from kanonflow.transforms.shards.shard_plan import ShardPlan, plan_from_json
 

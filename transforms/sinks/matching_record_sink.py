@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from kanonflow.transforms.columns.avro_encoding import same_records
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent, make_directory
+from kanonflow.transforms.files.output_directories import restricted_directory
 from kanonflow.transforms.release.metrics import NAMESPACE
 from kanonflow.transforms.rows.elements import MatchingRecord
-from kanonflow.transforms.sinks.sinks import restricted_directory
 
 
 def matching_records_directory(output: str) -> str:
     """Where matching records are."""
-    return FileSystems.join(restricted_directory(output), "matching_records")
+    return storage.join(restricted_directory(output), "matching_records")
 
 
 class WriteMatchingRecords(beam.PTransform):
@@ -52,7 +52,7 @@ class _WriteMatchingRecord(beam.DoFn):
         make_directory(self._directory, private=True)
 
     def process(self, matching_record: MatchingRecord) -> Iterable[str]:
-        path = FileSystems.join(self._directory, f"{matching_record.release_id}.avro")
+        path = storage.join(self._directory, f"{matching_record.release_id}.avro")
         outcome = create_if_absent(path, matching_record.avro, private=True, same=same_records)
         if outcome is Outcome.DIFFERENT:
             self._conflicts.inc()

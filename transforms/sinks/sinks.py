@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import fastavro
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import no_annotations
@@ -42,14 +41,24 @@ from kanonflow.schemas.release_format import ReleaseFormat
 from kanonflow.schemas.settled_releases import version_name
 from kanonflow.transforms.columns.avro_encoding import avro_file, same_records
 from kanonflow.transforms.columns.parquet_encoding import parquet_file, same_releases
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import (
     Outcome,
     create_if_absent,
-    is_local,
     make_directory,
     read_whole,
     replace_whole,
 )
+from kanonflow.transforms.files.output_directories import (
+    CARRIED_SUFFIX,
+    carried_directory,
+    metrics_directory,
+    public_metrics_directory,
+    rejected_directory,
+    release_directory,
+    restricted_directory,
+)
+from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
 from kanonflow.transforms.lineage.roster_lineage import CommittedSegment
@@ -64,47 +73,6 @@ CONFLICTS_TAG = "conflicts"
 METRICS_TAG = "metrics"
 MATCHING_RECORDS_TAG = "matching_records"
 RELEASED_TAG = "released"
-CARRIED_SUFFIX = ".state"
-
-
-def release_directory(output: str) -> str:
-    """Where release files are."""
-    return FileSystems.join(output, "release")
-
-
-def restricted_directory(output: str) -> str:
-    """Where everything is that must stay inside."""
-    return FileSystems.join(output, "restricted")
-
-
-def metrics_directory(output: str) -> str:
-    """Where the exact metrics are."""
-    return FileSystems.join(restricted_directory(output), "metrics")
-
-
-def public_metrics_directory(output: str) -> str:
-    """Where the public metrics of releases are, if the policy has any."""
-    return FileSystems.join(output, "metrics")
-
-
-def rejected_directory(output: str) -> str:
-    """Where rejected rows are."""
-    return FileSystems.join(restricted_directory(output), "rejected")
-
-
-def carried_directory(output: str) -> str:
-    """Where a run leaves what the one that continues it goes on from."""
-    return FileSystems.join(restricted_directory(output), "carried")
-
-
-def make_output_directories(output: str, policy: Policy) -> None:
-    """Create the directories of a run, so that they exist even if nothing is ever written to one of them."""
-    make_directory(restricted_directory(output), private=True)
-    make_directory(rejected_directory(output), private=True)
-    make_directory(metrics_directory(output), private=True)
-    make_directory(release_directory(output))
-    if policy.metrics is MetricsAccess.PUBLIC:
-        make_directory(public_metrics_directory(output))
 
 
 class Written(NamedTuple):
@@ -324,7 +292,7 @@ def conflicting_rows(release: Release, data: bytes) -> RejectedRows:
 
 
 def _is_there(path: str, data: bytes) -> bool:
-    return bool(FileSystems.exists(path)) and same_releases(read_whole(path), data)
+    return bool(storage.exists(path)) and same_releases(read_whole(path), data)
 
 
 def _workspace(output: str) -> str | None:
@@ -374,10 +342,10 @@ class _WriteRelease(beam.DoFn):
     def _place(self, release_id: str) -> str:
         """The release's file: in whatever format it is out already, or this one's."""
         own, *others = (
-            FileSystems.join(self._directory, release_id + each.suffix)
+            storage.join(self._directory, release_id + each.suffix)
             for each in sorted(ReleaseFormat, key=lambda each: each is not self._format)
         )
-        return next((path for path in others if FileSystems.exists(path)), own)
+        return next((path for path in others if storage.exists(path)), own)
 
 
 _COUNTS = ("rows_new", "rows_waited", "rows_waiting", "rows_rejected")
@@ -405,19 +373,19 @@ class _WriteMetrics(beam.DoFn):
             # Under a name of its own: a release of this id may be there, or come when the right state goes on.
             start = f"-{record['job_start']}" if record.get("job_start") else ""
             name = f"unreleased-{name}" if digest is None else f"withheld-{version_name(name, digest)}{start}"
-        path = FileSystems.join(metrics_directory(self._output), f"{name}.avro")
+        path = storage.join(metrics_directory(self._output), f"{name}.avro")
         create_if_absent(path, records_file([record], self._schema, name), private=True)
         # Of a window that released nothing, the mere existence of a file would show that rows were left out.
         if self._public and record["released"]:
             shown = records_file([public_metrics(record, self._schema)], self._public_schema, name)
-            public = FileSystems.join(public_metrics_directory(self._output), f"{name}.avro")
+            public = storage.join(public_metrics_directory(self._output), f"{name}.avro")
             create_if_absent(public, shown, workspace=_workspace(self._output))
         yield path
 
     def _is_told(self, record: Mapping[str, Any]) -> bool:
         """Whether an earlier build, which named them as releases, has told this window without a release."""
-        path = FileSystems.join(metrics_directory(self._output), f"{record['release_id']}.avro")
-        if not FileSystems.exists(path):
+        path = storage.join(metrics_directory(self._output), f"{record['release_id']}.avro")
+        if not storage.exists(path):
             return False
         (there,) = fastavro.reader(BytesIO(read_whole(path)))
         return not there["released"] and all(there[name] == record[name] for name in _COUNTS)
@@ -439,9 +407,9 @@ class _WriteRejected(beam.DoFn):
             return
         name = rejected.name or uuid.uuid4().hex
         data = records_file(rejected.records, self._schema, name)
-        path = FileSystems.join(self._directory, f"{name}.avro")
+        path = storage.join(self._directory, f"{name}.avro")
         if create_if_absent(path, data, private=True, same=same_records) is Outcome.DIFFERENT:
-            path = FileSystems.join(self._directory, f"{name}-{_digest(data)}.avro")
+            path = storage.join(self._directory, f"{name}-{_digest(data)}.avro")
             create_if_absent(path, data, private=True)
         Metrics.counter(NAMESPACE, "rows_rejected").inc(len(rejected.records))
         for reason, rows in Counter(record["reason"] for record in rejected.records).items():
@@ -460,7 +428,7 @@ class _WriteCarried(beam.DoFn):
         folder = carried_directory(self._output)
         for place in (restricted_directory(self._output), folder):
             make_directory(place, private=True)
-        path = FileSystems.join(folder, f"{state.partition.hex()}{CARRIED_SUFFIX}")
+        path = storage.join(folder, f"{state.partition.hex()}{CARRIED_SUFFIX}")
         replace_whole(path, state.to_bytes(), workspace=_workspace(self._output))
         yield path
 

@@ -186,7 +186,8 @@ def prefixes(value: Any, quasi: Quasi) -> tuple[str, ...]:
     if ROOT in value or not value or quasi.size not in (None, len(value)):
         return ()
     cut = []
-    for kept in quasi.lengths or ():
+    # Of text of one size every length is one, unless the policy says which.
+    for kept in quasi.lengths or range(1, quasi.size or 1):
         withheld = 1 if quasi.size is None else len(value) - kept
         cut.append(value[:kept] + ROOT * withheld if len(value) >= kept else value)
     return (value, *reversed(cut), ROOT)

@@ -6,6 +6,7 @@ pipeline's readers is used. Files are local.
 """
 
 import glob
+import os
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -71,6 +72,17 @@ class RejectedRecords:
     conflicts: int
 
 
+def files_named(pattern: str) -> list[str]:
+    """The files that a path or a glob names. A file or folder that is there by its name is that one."""
+    path = Path(pattern)
+    if path.is_file():
+        return [pattern]
+    folder = next((each for each in path.parents if each.is_dir()), Path())
+    rest = path.relative_to(folder)
+    paths = glob.glob(os.path.join(glob.escape(str(folder)), str(rest)), recursive=True)
+    return [each for each in paths if os.path.isfile(each)]
+
+
 def find_input(patterns: Sequence[str], form: CsvForm, kind: str | None = None) -> InputColumns:
     """The files that the patterns match, and their schema.
 
@@ -84,7 +96,7 @@ def find_input(patterns: Sequence[str], form: CsvForm, kind: str | None = None) 
             raise InputError(
                 "--input -: an audit reads the rows that a run has read; name the file that holds them"
             )
-        found = [path for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file()]
+        found = files_named(pattern)
         if Path(pattern).is_dir():
             raise InputError(
                 f"--input {pattern}: a directory; name its files, as in --input '{pattern}/*.csv'"

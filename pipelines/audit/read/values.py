@@ -305,7 +305,10 @@ def domain_ends(column: BoundColumn) -> tuple[Any, Any]:
 
 
 def category(value: Any, column: BoundColumn) -> str:
-    """A value as a policy spells it: booleans as in the files, days as leaves of days, everything else as it prints."""
+    """A value as a policy spells it: booleans as in the files, days as leaves of days, decimals with all their digits,
+    everything else as it prints."""
+    if column.values.scale and isinstance(value, int):
+        return format(_decimal(value, column.arrow_type), "f")
     if pa.types.is_date(column.arrow_type):
         # Nothing beyond the calendar, which has no leaf.
         known = isinstance(value, int) and _FIRST_DAY <= value <= _LAST_DAY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -221,7 +222,8 @@ def test_the_command_prints_a_table_and_draws_the_front(
     told = capsys.readouterr().out.splitlines()
     assert told[1].split()[:5] == ["method", "k", "l", "from", "loss"]
     assert "count off  mean off" in told[1]
-    assert len(told) == 6
+    assert len(told) == 12
+    assert told[7].split() == ["method", "k", "l", "GenTotal-IL", "C_AVG", "DM"]
     assert set(tmp_path.iterdir()) - before == {tmp_path / "front.svg"}
     drawing = ElementTree.fromstring((tmp_path / "front.svg").read_text())
     assert drawing.tag.endswith("svg")
@@ -255,6 +257,76 @@ def test_one_method_that_cannot_be_does_not_end_the_others(policy: Policy, files
     (refused,) = found.refused
     assert refused.startswith("magic, k = 3: solver.method")
     assert "not played, magic" in render(found, Settings(), policy)
+
+
+LEVELS = """
+version: 1
+k: 3
+name: levels
+others: drop
+fields:
+  age: {role: quasi, type: hierarchy, as: int, hierarchy: {widths: [5, 20], domain: [0, 99]}}
+  illness: {role: sensitive}
+"""
+
+
+def test_suppression_is_swept_for_solvers_that_publish_levels(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A share each for ola, one run for auto; more suppression lowers levels; LOG, LOS, CM and accuracy are told."""
+    (tmp_path / "levels.yaml").write_text(LEVELS)
+    command = ["compare", "--policy", str(tmp_path / "levels.yaml"), "--input", str(files[1])]
+    command += ["--methods", "ola,auto", "--suppression", "0,0.1,0.5", "--class-field", "illness"]
+    command += ["--threads", "1", "--evaluations", "50", "--plot", str(tmp_path / "s.html"), "--json"]
+    assert main(command) == 0
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
+    assert [(each["method"], each["suppression"]) for each in outcomes] == [
+        ("ola", 0.0),
+        ("ola", 0.1),
+        ("ola", 0.5),
+        ("auto", None),
+    ]
+    *leveled, plain = [each["figures"] for each in outcomes]
+    assert leveled[0]["los"] == 0.0
+    assert all(each["los"] <= share for each, share in zip(leveled, (0, 0.1, 0.5), strict=True))
+    assert leveled[0]["log"] > leveled[2]["log"]
+    assert (plain["log"], plain["los"]) == (None, None)
+    for each in (*leveled, plain):
+        assert 0 < each["by_class"]["metric"] < 1
+        assert each["by_class"]["most"] <= each["by_class"]["exact"]
+    page = read_page((tmp_path / "s.html").read_text())
+    assert page.tables["measures"].column("suppression") == [0.0, 0.1, 0.5, None]
+    assert "Loss against suppression" in page.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(suppressions=[0.1]), "--suppression: auto publishes no levels"),
+        (Settings(class_field="job"), "--class-field: job has role: quasi"),
+        (Settings(class_field="jobs"), "--class-field: jobs is not a field"),
+    ],
+)
+def test_measures_that_cannot_be_told_are_refused(
+    policy: Policy, files: tuple[Path, Path], settings: Settings, words: str
+) -> None:
+    """Before anything runs."""
+    with pytest.raises(PolicyError, match=re.escape(words)):
+        run(policy, files, settings)
+
+
+def test_a_share_that_is_none_is_refused_and_the_others_are_played(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """By the setting's name."""
+    (tmp_path / "levels.yaml").write_text(LEVELS)
+    found = compare(
+        load_policy(tmp_path / "levels.yaml"),
+        [str(files[1])],
+        Settings(["datafly"], suppressions=[0.1, 1.0], threads=1),
+    )
+    assert [each.suppression for each in found.outcomes] == [0.1]
+    assert found.refused[0].startswith("datafly, k = 3, suppression 1: --suppression")
 
 
 def test_the_loss_that_is_asked_for_is_shown(policy: Policy, files: tuple[Path, Path]) -> None:

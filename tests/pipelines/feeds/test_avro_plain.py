@@ -70,7 +70,7 @@ def written(path: Path, rows: list[dict[str, Any]], schema: Any = SCHEMA) -> Pat
     return path
 
 
-@settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS)
 def test_the_columns_are_those_of_the_decoders_objects(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]

@@ -130,7 +130,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tables, st.sampled_from((1, 100)))
 @example(Table("h0,h1", [(['"li\nne"', '"\n\n"'], 1)] * 20, "\n", True, True, False, '"'), 1)
 @example(Table("h0,h1", [(["a", "\udcff"], 1), (["b"], 2)] * 20, "\r\n", False, True, False, '"'), 1)

@@ -32,9 +32,9 @@ from kanonflow.pipelines.run_records.run_directory import NotBegunError, StreamS
 from kanonflow.pipelines.runs import stream
 from kanonflow.pipelines.runs.anonymize_files import RunFailedError, beam_log
 from kanonflow.pipelines.terminal.stream_notices import StreamNotices
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.lineage.published_slots import PublishedSlots
 from kanonflow.transforms.lineage.release_lineage import Slot
-from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.small_feeds import feed_policy
 
 pytestmark = pytest.mark.thorough

@@ -94,12 +94,39 @@ def test_every_number_is_that_of_the_metrics(mode: str, tmp_path: Path) -> None:
     assert ledger["rows rejected"] == sum(sum(each["rows_rejected"].values()) for each in records)
     assert ledger["rejected: late"] == sum(each["rows_rejected"]["late"] for each in records)
     assert ledger["mean loss"] == pytest.approx(weighted(released, "gcp"), rel=1e-12)
+    classes = "rows of a class, over k (C_AVG)"
+    assert (classes in ledger) == (mode != "row")
+    if classes in ledger:
+        assert ledger[classes] == pytest.approx(weighted(released, "c_avg"), rel=1e-12)
     times = dict(zip(tables["times"].shown(""), tables["times"].column("seconds"), strict=True))
     assert times["solving, all windows"] == pytest.approx(sum(each["solve_ms"] for each in records) / 1000)
     assert times["solving, the longest window"] == pytest.approx(
         max(each["solve_ms"] for each in records) / 1000
     )
     check_risk(page, released, mode)
+
+
+def test_levels_stand_beside_each_field(tmp_path: Path) -> None:
+    """Means over released rows, of a run whose releases have them; no column of a run whose have not."""
+    draw = random.Random(2)
+    levels = [{"age": 1, "city": 0}, {"age": 3, "city": 0}]
+    records = [
+        record("window", number, draw, levels=each, log=0.25 + number / 4, los=0.01)
+        for number, each in enumerate(levels)
+    ]
+    page, public = pages(write_run(tmp_path, records))
+    means = dict(
+        zip(page.tables["fields"].shown("field"), page.tables["fields"].column("mean level"), strict=True)
+    )
+    weights = [each["rows_released"] for each in records]
+    assert means["age"] == pytest.approx((weights[0] + 3 * weights[1]) / sum(weights))
+    assert means["city"] == 0
+    ledger = dict(zip(page.tables["ledger"].shown(""), page.tables["ledger"].column("rows"), strict=True))
+    assert ledger["level of generalization (LOG)"] == pytest.approx(weighted(records, "log"))
+    assert ledger["level of suppression (LOS)"] == pytest.approx(0.01)
+    assert "mean level" not in public.tables["fields"].head
+    plain, _ = pages(write_run(tmp_path / "plain", ninety("window", 3)))
+    assert "mean level" not in plain.tables["fields"].head
 
 
 def check_risk(page: ReadPage, released: list[dict[str, Any]], mode: str) -> None:

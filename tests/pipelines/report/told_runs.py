@@ -85,6 +85,7 @@ def record(mode: str, number: int, draw: random.Random, **changes: Any) -> dict[
         "rows_rejected": {"individual_over_limit": draw.randrange(9), "late": draw.randrange(9)},
         "individuals": people,
         "classes": people // k,
+        "c_avg": rows / (people // k * k),
         "gcp": draw.random() / 10,
         "ncp": {"age": draw.random(), "city": draw.random()},
         "lower_bound": draw.random() / 100,
@@ -120,6 +121,7 @@ def record(mode: str, number: int, draw: random.Random, **changes: Any) -> dict[
     if mode == "row":
         told |= {
             "classes": None,
+            "c_avg": None,
             "linked_candidates": {"minimum": 1, "percentile_1": 1.0, "mean": 3.0, "share_one": 0.2},
         }
     return told | changes
@@ -234,7 +236,13 @@ def ninety(mode: str, windows: int = 90, seed: int = 1) -> list[dict[str, Any]]:
     found = [record(mode, number, draw) for number in range(windows)]
     if windows > 2:
         nothing = {"released": False, "rows_released": 0, "individuals": 0, "gcp": None, "lower_bound": None}
-        nothing |= {"classes": None, "ncp": {}, "candidates_of_rows": {}, "candidates_of_people": {}}
+        nothing |= {
+            "classes": None,
+            "c_avg": None,
+            "ncp": {},
+            "candidates_of_rows": {},
+            "candidates_of_people": {},
+        }
         nothing |= {
             "candidates_min": None,
             "epoch_candidates": None,

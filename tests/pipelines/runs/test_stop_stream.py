@@ -25,10 +25,10 @@ from kanonflow.pipelines.runs.anonymize_files import RunFailedError, connect, ka
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.stop_stream import stop_stream
 from kanonflow.pipelines.runs.stream import summarize_stream
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases, OlderStateError, Remake
 from kanonflow.transforms.lineage.published_slots import PublishedSlots, refusal_file
 from kanonflow.transforms.lineage.release_lineage import Slot
-from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.small_feeds import HOUR, SECRET, bound_feed, feed_policy, hourly
 
 

@@ -34,8 +34,8 @@ from kanonflow.pipelines.runs.feed_address import DirectoryFeed, feed_address, s
 from kanonflow.pipelines.runs.feed_end import Silence, TellEnd, end_file
 from kanonflow.pipelines.runs.stream import summarize_stream
 from kanonflow.schemas.errors import InputError
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.sinks.durable_boundary import STABLE_INPUT, durable_boundary
-from kanonflow.transforms.sinks.sinks import make_output_directories
 from tests.flink.stream_runs import policy_text
 from tests.small_feeds import SECRET, bound_feed, feed_policy, hourly
 

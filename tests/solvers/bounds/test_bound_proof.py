@@ -24,7 +24,7 @@ def stated(table: Table, k: int, dual: np.ndarray, shift: np.ndarray) -> BoundPr
     return BoundProof(k, dual, shift, proven_bound(group_rows(table).weight, k, dual - shift))
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(k=4, least=6, most=9), st.integers(2, 4), st.integers(0, 2**20), st.floats(0.0, 1.0))
 def test_it_is_believed_exactly_when_no_slot_is_violated(
     table: Table, k: int, seed: int, share: float
@@ -63,7 +63,7 @@ def test_tampering_is_noticed(people: int | None) -> None:
         check_bound(table, replace(true, dual=true.dual * np.nan, bound=np.nan))
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(tables(k=4, least=6, most=9), st.integers(2, 3), st.integers(1, 2))
 def test_a_proof_for_small_slots_holds_for_larger_ones(table: Table, size: int, more: int) -> None:
     """The program over small slots is not above that over larger ones, of all slots there are."""

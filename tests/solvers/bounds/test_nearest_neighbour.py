@@ -27,7 +27,7 @@ def bound(table: Table, k: int, m: int) -> float:
     return neighbour_bound(units, nearest, distance, k)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, k=4, least=8), st.integers(2, 4), st.integers(1, 6), st.integers(0, 100))
 def test_no_graph_is_below_the_bound(table: Table, k: int, m: int, seed: int) -> None:
     """Random valid graphs cost at least LB1, however short the lists of neighbours are."""
@@ -36,7 +36,7 @@ def test_no_graph_is_below_the_bound(table: Table, k: int, m: int, seed: int) ->
     assert bound(table, k, m) <= gcp(table, graph) + 1e-12
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True), st.integers(2, 5))
 def test_the_bound_is_the_distance_to_the_neighbour(table: Table, k: int) -> None:
     """Without individuals: the mean over records of the loss to the (k-1)-th nearest other record."""

@@ -14,7 +14,7 @@ from tests.solvers.lattice.small_lattices import random_lattice
 pytestmark = pytest.mark.thorough
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**20), st.integers(1, 60), st.integers(1, 20), st.integers(1, 4), st.data())
 def test_closed_classes_can_be_released(seed: int, records: int, people: int, k: int, data: Any) -> None:
     """The partition's own check passes; who is suppressed has rows in several classes, or a class of fewer than k."""

@@ -18,7 +18,7 @@ from tests.solvers.lattice.small_lattices import lattices, random_lattice, rando
 pytestmark = pytest.mark.thorough
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(lattices(), st.integers(1, 5), st.booleans(), st.randoms(use_true_random=False))
 def test_suppressed_rows_and_classes_are_those_of_dictionaries(
     shape: dict[str, Any], k: int, even_share: bool, random: Any
@@ -51,7 +51,6 @@ def test_wide_rows_that_do_not_fit_one_word_are_told_apart() -> None:
     assert NodeChecks(lattice, 3, lattice.records).suppressed(lattice.bottom) == 122
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), max_size=90))
 def test_borders_keep_the_lowest(nodes: list[tuple[int, int, int]]) -> None:
     """An antichain of exactly the lowest nodes added; it reaches what is above one of them."""

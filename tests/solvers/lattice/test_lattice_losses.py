@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.node_losses import accuracy, classification_metric, node_losses
+from benchmarks.node_losses import accuracy, node_losses
 from kanonflow.solvers.lattice.lattice_node import LatticeNode, lattice_node
 from kanonflow.solvers.lattice.losses import log_of, node_gcp
+from kanonflow.solvers.loss.class_measures import classification_metric
 from kanonflow.solvers.problem.hierarchy_levels import Lattice, LevelTable
 from tests.naive_lattice import naive_gcp, naive_groups, naive_log, naive_suppressed
 from tests.solvers.lattice.small_lattices import lattices, random_lattice, random_table
@@ -17,7 +18,7 @@ from tests.solvers.lattice.small_lattices import lattices, random_lattice, rando
 pytestmark = pytest.mark.thorough
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lattices(), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_losses_are_their_definitions(shape: dict[str, Any], k: int, random: Any) -> None:
     """LOG, LOS, GCP, DM and C_AVG of any node, with suppressed rows."""

@@ -47,7 +47,7 @@ def test_the_published_example_in_each_attribute() -> None:
     assert losses.tolist() == pytest.approx([ages / (31 * 8), salaries / (39 * 8)])
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, k=3), st.integers(0, 100))
 def test_the_loss_of_a_graph_is_the_mean_over_slots(table: Table, seed: int) -> None:
     """NCP of each box by its definition, with nulls and single-valued domains; GCP their weighted mean."""
@@ -58,7 +58,7 @@ def test_the_loss_of_a_graph_is_the_mean_over_slots(table: Table, seed: int) -> 
     assert gcp(table, graph) == pytest.approx(np.mean(losses), abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True), st.data())
 def test_the_loss_of_a_partition_is_the_mean_over_released_rows(table: Table, data: st.DataObject) -> None:
     """Each released row counts its class's box; rows that wait do not count."""

@@ -15,7 +15,7 @@ from tests import naive
 from tests.mixed_tables import scrambled_graph, tables
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(k=3, most=14), st.integers(0, 100))
 def test_the_distance_of_a_graph_is_the_mean_over_edges(table: Table, seed: int) -> None:
     """Every record against the average of every slot it may be published in."""
@@ -25,7 +25,7 @@ def test_the_distance_of_a_graph_is_the_mean_over_edges(table: Table, seed: int)
     )
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(most=14), st.data())
 def test_the_distance_of_a_partition_is_the_mean_over_released_rows(
     table: Table, data: st.DataObject

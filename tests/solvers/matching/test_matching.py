@@ -54,7 +54,7 @@ def assert_factorization(members: np.ndarray, factors: np.ndarray) -> None:
     assert all(sorted(factors[:, slot].tolist()) == sorted(members[slot].tolist()) for slot in range(n))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(graphs, st.integers(0, 2**64))
 def test_a_factorization_splits_the_edges(members: np.ndarray, key: int) -> None:
     """k disjoint perfect matchings that use every edge once, the same for the same words."""
@@ -63,7 +63,7 @@ def test_a_factorization_splits_the_edges(members: np.ndarray, key: int) -> None
     assert np.array_equal(factors, random_factorization(members, stream(key)))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(graphs, st.integers(0, 2**64))
 def test_a_factor_is_a_perfect_matching_along_edges(members: np.ndarray, key: int) -> None:
     """Every slot gets one of its members, every record is used once, equal words give an equal factor."""
@@ -73,14 +73,14 @@ def test_a_factor_is_a_perfect_matching_along_edges(members: np.ndarray, key: in
     assert np.array_equal(factor, random_factor(members, stream(key)))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(graphs)
 def test_components_agree_with_flood_fill(members: np.ndarray) -> None:
     """Union-find finds the components of the slots-and-records graph."""
     assert component_labels(members).tolist() == naive_matchings.component_labels(members)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(graphs, st.integers(0, 2**64))
 def test_peeling_agrees_with_explicit_walks(members: np.ndarray, key: int) -> None:
     """The first peeled matching is the one that walks written out as lists lead to, loops cut out."""
@@ -99,7 +99,7 @@ def _generous(fixed: Fixed, count: int, n: int) -> np.ndarray:
     return fixed._words[:n] if count == n else fixed._words[n:]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(graphs.filter(lambda members: members.shape[1] > 1), st.integers(0, 2**64))
 def test_flipping_agrees_with_listed_cycles(members: np.ndarray, key: int) -> None:
     """The kernel flips exactly the alternating cycles whose coin shows 1."""
@@ -112,7 +112,7 @@ def test_flipping_agrees_with_listed_cycles(members: np.ndarray, key: int) -> No
     assert (factors[0].tolist(), factors[1].tolist()) == expected
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(graphs, st.integers(0, 30), st.integers(0, 2**64))
 def test_kempe_rounds_keep_a_factorization(members: np.ndarray, rounds: int, key: int) -> None:
     """Mixed factors still split the edges; what was passed in is unchanged."""
@@ -122,7 +122,7 @@ def test_kempe_rounds_keep_a_factorization(members: np.ndarray, rounds: int, key
     assert np.array_equal(factors, before)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(0, 200), st.integers(0, 2**64))
 def test_a_shuffle_agrees_with_exact_integers(n: int, key: int) -> None:
     """The high half of a 64 x 31 bit product, computed in 32-bit pieces, is exact."""
@@ -140,7 +140,7 @@ def test_every_permutation_of_four_is_equally_likely() -> None:
     assert ((counts - 1000) ** 2 / 1000).sum() < 58.6
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 2**64))
 def test_shuffling_within_classes_stays_in_them(labels: list[int], key: int) -> None:
     """The result is a permutation of the rows that maps each to one of its own class."""

@@ -40,7 +40,7 @@ def two_blocks_crossed(k: int) -> np.ndarray:
     return members
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(n=st.integers(4, 9), k=st.integers(2, 3), seed=st.integers(0, 10_000))
 def test_cuts_are_those_of_the_naive_twin(n: int, k: int, seed: int) -> None:
     """An edge is reported exactly when removing it together with some other edge parts a component."""
@@ -83,7 +83,7 @@ def test_the_solver_returns_graphs_without_ties(people: int | None) -> None:
     assert solution.tied_edges <= two_edge_cuts(free.graph.members).size // 4
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(st.integers(0, 12) | st.integers(2**63, 2**64 - 1), max_size=40))
 def test_tied_edges_stand_in_the_order_of_their_labels(labels: list[int]) -> None:
     """Those of a label that comes again, label by label, each label's by number."""

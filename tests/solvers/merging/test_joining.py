@@ -30,7 +30,7 @@ def joined(task: MergeTask, labels: np.ndarray):
     return groups
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @given(merge_tasks(most=30), st.integers(0, 2**20), st.integers(1, 30))
 def test_whatever_groups_are_joined_end_feasible(task: MergeTask, seed: int, count: int) -> None:
     """From any groups; none is torn apart, and the state is right."""
@@ -42,7 +42,7 @@ def test_whatever_groups_are_joined_end_feasible(task: MergeTask, seed: int, cou
     check(task, groups)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(st.integers(0, 2**20), st.integers(3, 14))
 def test_the_cheapest_join_comes_first(seed: int, cohorts: int) -> None:
     """Where one cohort is not feasible it joins where the cost grows least, of all groups."""

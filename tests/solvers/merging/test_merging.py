@@ -30,7 +30,7 @@ def last_groups(task: MergeTask, seed: int) -> np.ndarray:
     return np.where(rng.random(task.rows.size) < 0.2, -1, labels)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(merge_tasks(most=24), st.integers(0, 2**20), st.sampled_from([0, 1, 40, 2000]), st.booleans())
 def test_what_is_said_of_an_answer_is_true(task: MergeTask, seed: int, evaluations: int, warm: bool) -> None:
     """Groups are feasible and numbered by their first cohort; losses and counts are those of the corners."""
@@ -65,7 +65,7 @@ def test_what_is_said_of_an_answer_is_true(task: MergeTask, seed: int, evaluatio
     assert found.groups_kept == len(groups & kept)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(merge_tasks(), st.integers(0, 2**20))
 def test_the_loss_of_labels_is_that_of_the_corners(task: MergeTask, seed: int) -> None:
     """Of any labels, feasible or not."""
@@ -73,7 +73,7 @@ def test_the_loss_of_labels_is_that_of_the_corners(task: MergeTask, seed: int) -
     assert merge_loss(task, labels) == pytest.approx(naive_merging.loss(task, labels), abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(merge_tasks(most=9, evaluations=20_000))
 def test_small_windows_are_solved_to_the_best(task: MergeTask) -> None:
     """Never below the least loss of all partitions, and with a generous budget there."""
@@ -96,7 +96,7 @@ def test_windows_of_twelve_are_solved_nearly_to_the_best() -> None:
     assert np.mean(gaps) <= 0.005
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(merge_tasks(most=30))
 def test_the_last_groups_are_kept_where_nothing_changed(task: MergeTask) -> None:
     """Without a search a window that comes again keeps the groups that were found for it."""
@@ -138,7 +138,7 @@ def test_a_warm_start_holds_what_is_feasible() -> None:
     assert alone.warm_loss == 0.0
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(merge_tasks(most=30, evaluations=500), st.integers(0, 2**20))
 def test_the_same_boxes_have_the_same_answer(task: MergeTask, seed: int) -> None:
     """Twice; with the corners in another order, some of them twice, and a corner inside the box more."""

@@ -30,7 +30,7 @@ RULES = {
 KINDS = st.sampled_from(sorted(RULES))
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(merge_tasks(most=14), KINDS, st.integers(0, 2**20), st.sampled_from([0, 40, 2000]), st.booleans())
 def test_every_group_meets_the_rules_or_no_groups_do(
     task: MergeTask, kind: str, seed: int, evaluations: int, warm: bool
@@ -69,7 +69,7 @@ def test_groups_lose_less_than_where_each_takes_the_nearest_in() -> None:
     assert np.mean(fast) < 0.97 * np.mean(slow)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(merge_tasks(most=30, evaluations=500), KINDS, st.integers(0, 2**20))
 def test_who_of_a_cohort_has_which_row_is_not_seen(task: MergeTask, kind: str, seed: int) -> None:
     """Rows in another order, bit for bit the same answer: it follows from each cohort's values as a whole."""

@@ -46,7 +46,7 @@ def members_of(table: Table, labels: NDArray[np.int32], label: int) -> list[int]
     return np.unique(table.individuals)[labels == label].tolist()
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_losses_are_those_of_the_classes(table: Table, k: int, seed: int) -> None:
     """Each class costs what its members' rows cost, the pool all of its rows; the total is their mean.
@@ -62,7 +62,7 @@ def test_losses_are_those_of_the_classes(table: Table, k: int, seed: int) -> Non
     assert total_loss(people, classes) == pytest.approx(total / table.records, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_changed_loss_is_that_of_the_changed_class(table: Table, k: int, seed: int) -> None:
     """Anybody or nobody out, anybody from elsewhere or nobody in."""
@@ -81,7 +81,7 @@ def test_changed_loss_is_that_of_the_changed_class(table: Table, k: int, seed: i
                 assert found == pytest.approx(naive.class_loss(table, after, k, WAITING), abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_moves_keep_the_state_whole(table: Table, k: int, seed: int) -> None:
     """After random moves and refreshing what changed, the state is that of the labels."""

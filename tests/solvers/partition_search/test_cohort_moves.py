@@ -43,7 +43,7 @@ def prepare(task: MergeTask, seed: int) -> Search:
     return Search(people, groups, near_cohorts(task.table, people)[0], work)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_a_move_gains_what_it_says(task: MergeTask, seed: int) -> None:
     """The cost falls by the gain, and every group is feasible afterwards."""
@@ -59,7 +59,7 @@ def test_a_move_gains_what_it_says(task: MergeTask, seed: int) -> None:
             assert naive_merging.feasible(task, groups.label)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_no_better_move_is_left_out(task: MergeTask, seed: int) -> None:
     """All shifts, swaps, leaving alone and in pairs, tried afresh; in so small a window every cohort is near."""
@@ -83,7 +83,7 @@ def test_no_better_move_is_left_out(task: MergeTask, seed: int) -> None:
     assert best_move(people, groups, near.nearest, work, unit) == pytest.approx(best, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_a_descent_lowers_the_cost_by_what_it_says(task: MergeTask, seed: int) -> None:
     """And ends where no cohort has a move that gains."""

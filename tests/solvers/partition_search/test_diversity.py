@@ -47,7 +47,7 @@ def field_rules(draw: st.DrawFn, n: int, *, most: int = 2) -> tuple[Sensitive, .
     return tuple(fields)
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(st.data(), st.integers(1, 30), st.integers(0, 2**20))
 def test_failing_classes_are_those_of_the_twin(data: st.DataObject, n: int, seed: int) -> None:
     """Waiting rows count nowhere; a number without rows is no class."""
@@ -93,7 +93,7 @@ def test_unknown_rules_are_refused() -> None:
         solve(Task(mixed_table(1, 6), 2, seed=1, sensitive=[Sensitive(codes, "distinct", 2)]))
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(st.data(), tables(individuals=True, k=3, least=9, most=30), st.integers(0, 2**20))
 def test_row_counts_leave_only_classes_that_meet_the_rules(
     data: st.DataObject, table: Table, seed: int
@@ -123,7 +123,7 @@ def test_row_counts_leave_only_classes_that_meet_the_rules(
         assert same or np.unique(row_counts[own]).size == 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(st.data(), tables(individuals=True, k=3, least=9, most=50), st.integers(2, 3), st.integers(0, 2**20))
 def test_every_class_of_a_solution_meets_the_rules(
     data: st.DataObject, table: Table, k: int, seed: int

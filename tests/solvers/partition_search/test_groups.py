@@ -55,14 +55,14 @@ def check(task: MergeTask, groups: Groups) -> None:
                 assert found == pytest.approx(rest, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @arguments
 def test_costs_are_those_of_the_corners(task: MergeTask, seed: int) -> None:
     """Of each group, and of each group without each of its cohorts."""
     check(task, state(task, seed))
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @arguments
 def test_moves_and_their_undoing_keep_the_state(task: MergeTask, seed: int) -> None:
     """After random moves into groups and into empty ones, and after all of them are taken back in reverse order."""

@@ -66,7 +66,7 @@ def naive_loss(table: Table, labels: NDArray[np.int32], k: int) -> float:
     return total + WAITING * float(np.isin(table.individuals, numbers[labels == -1]).sum())
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
     """The loss falls by the gain; the partner of a swap stands in the class that is meant."""
@@ -86,7 +86,7 @@ def test_a_move_gains_what_it_says(table: Table, k: int, seed: int) -> None:
             assert before - after == pytest.approx(gain, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @arguments
 def test_no_better_move_is_left_out(table: Table, k: int, seed: int) -> None:
     """The gain is the best of all moves to the classes of the neighbours and the pool, each tried afresh."""
@@ -120,7 +120,7 @@ def test_no_better_move_is_left_out(table: Table, k: int, seed: int) -> None:
     assert best_move(people, classes, nearest, work, unit) == pytest.approx(best, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: int) -> None:
     """The change is true and at most 0, the state is that of the labels."""
@@ -136,7 +136,7 @@ def test_a_descent_lowers_the_loss_by_what_it_says(table: Table, k: int, seed: i
     )
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int) -> None:
     """Whatever a kick tears up is mended or put back; the state is that of the labels."""

@@ -18,7 +18,7 @@ from tests.solvers.partition_search.test_groups import check
 pytestmark = pytest.mark.thorough
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(merge_tasks(most=10), st.integers(0, 2**20))
 def test_few_cohorts_are_grouped_in_the_best_way(task: MergeTask, seed: int) -> None:
     """Whole groups of up to EXACT cohorts: the cost is the least of all partitions, and that of the pieces."""
@@ -42,7 +42,7 @@ def test_few_cohorts_are_grouped_in_the_best_way(task: MergeTask, seed: int) -> 
     assert sum(naive_merging.group_cost(task, piece) for piece in pieces) == pytest.approx(cost, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(merge_tasks(most=30), st.integers(0, 2**20), st.sampled_from([1, 50, 3000]))
 def test_a_search_ends_with_a_right_state(task: MergeTask, seed: int, evaluations: int) -> None:
     """Every field is that of the labels, no group lacks people, and the cost is not higher than it was."""

@@ -43,7 +43,7 @@ def rules_of(people: Individuals, fields: Sequence[Sensitive], priority: NDArray
     return rules
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(st.data(), tables(individuals=True, k=2, least=6, most=30), st.integers(0, 2**20))
 def test_verdicts_are_those_of_the_twin(data: st.DataObject, table: Table, seed: int) -> None:
     """Over a series of questions about two classes with members leaving and coming, at the row counts that follow.
@@ -112,7 +112,7 @@ def ruled_naive_loss(
     return total
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(st.data(), tables(individuals=True, k=3, least=12, most=30), st.integers(2, 3), st.integers(0, 2**20))
 def test_gains_and_prices_are_true_under_rules(data: st.DataObject, table: Table, k: int, seed: int) -> None:
     """A move gains what it says; none better is overlooked; descent and kicks end where they say, never higher."""

@@ -67,7 +67,7 @@ def naive_loss(
     return total + waiting * float(np.isin(table.individuals, outside).sum())
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_losses_are_those_of_the_definition(table: Table, k: int, seed: int) -> None:
     """Of classes, of the whole, and after anybody or nobody left and anybody or nobody came."""
@@ -93,7 +93,7 @@ def test_losses_are_those_of_the_definition(table: Table, k: int, seed: int) -> 
             assert classes.loss[label] == changed_loss(people, classes, label, -1, -1)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_no_released_row_costs_more_than_one_that_waits(table: Table, k: int, seed: int) -> None:
     """Whatever classes there are: so the search holds nobody back but for unequal row counts."""
@@ -112,7 +112,7 @@ def greedy_state(
     return people, loss.state(people, labels, k), priority, nearest_people(people, np.arange(u), 5)[0]
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @arguments
 def test_moves_gain_what_they_say_and_kicks_never_raise_the_loss(table: Table, k: int, seed: int) -> None:
     """A descent changes the loss by what it says, a kick does not raise it; the state is that of the labels."""
@@ -150,7 +150,7 @@ def naive_total(table: Table, solution: Solution) -> float:
     return waiting * naive.sil_waiting(leaves) + (1 - waiting) * naive.sil(leaves, groups)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @whole
 def test_a_solution_could_be_released(table: Table, k: int, seed: int) -> None:
     """The loss is the definition's, at most what the search says and at most the start's; there is no bound."""
@@ -219,7 +219,7 @@ def test_classes_for_sil_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatc
     found[0].partition.check(4, table.individuals)
 
 
-@settings(derandomize=True, deadline=None, max_examples=20)
+@settings(derandomize=True, max_examples=20)
 @given(st.integers(0, 2**20))
 def test_rules_and_old_classes_go_with_sil(seed: int) -> None:
     """What is released meets the rules; of an old and a new start the cheaper is taken, in SIL."""

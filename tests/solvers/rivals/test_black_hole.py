@@ -54,7 +54,7 @@ def dense(labels: list[int]) -> np.ndarray:
     return (np.unique([-1, *labels], return_inverse=True)[1][1:] - 1).astype(np.int32)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(label_lists, label_lists)
 def test_aligned_labels_agree_as_often_as_any_renaming(one: list[int], other: list[int]) -> None:
     """The same classes under names that agree with the target for as many units as possible."""
@@ -76,7 +76,7 @@ def test_aligned_without_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(aligned((8 - target).astype(np.int32), target), target)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(label_lists, label_lists, st.integers(0, 99))
 def test_a_move_takes_ids_of_either_star(one: list[int], other: list[int], seed: int) -> None:
     """Each unit has its own aligned id or the black hole's; as printed, an id between both, rounded."""
@@ -96,7 +96,7 @@ def test_small_classes_and_second_units_of_an_individual_are_taken_out() -> None
     assert outside.tolist() == [1, 3, 4]
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(tables(least=10, most=30, individuals=False), st.integers(2, 4), st.integers(0, 99), st.booleans())
 def test_mended_stars_are_classes_of_k(table: Table, k: int, seed: int, clustered: bool) -> None:
     """Whatever the labels, everybody stands in a class of k individuals, and classes that stood still do."""
@@ -112,7 +112,7 @@ def test_mended_stars_are_classes_of_k(table: Table, k: int, seed: int, clustere
         assert members.size < k or np.unique(mended[members]).size == 1
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=9), st.integers(2, 4), st.integers(0, 99))
 def test_random_stars_hold_nobody_twice(counts: list[int], k: int, seed: int) -> None:
     """Rows of people who have several: classes of k that name each once, or a refusal when there are none."""

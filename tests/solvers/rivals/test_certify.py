@@ -31,7 +31,7 @@ pytestmark = pytest.mark.thorough
 SHORT = CertifyLimits(searches=2, roundings=3, pricing=PricingLimits(exact=4, heuristic=4))
 
 
-@settings(derandomize=True, deadline=None, max_examples=20)
+@settings(derandomize=True, max_examples=20)
 @given(tables(k=4, most=30), st.integers(2, 4), st.booleans())
 def test_the_graph_is_legal_and_not_below_its_bound(table: Table, k: int, untie: bool) -> None:
     """With and without individuals: a true loss, and a bound that the checker proves again."""
@@ -60,7 +60,7 @@ def test_it_closes_the_gap_that_a_search_leaves() -> None:
     assert f"{found.gap:.1%}" in found.summary()
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(derandomize=True, max_examples=15)
 @given(tables(k=4, least=8, most=12), st.integers(2, 3))
 def test_large_slots_are_bounded_by_small_ones(table: Table, priced: int) -> None:
     """k = 4 proved by slots of 2 or 3: checked as such, at least LB1, not above the program of k = 4."""

@@ -76,7 +76,7 @@ def label_sets(labels: np.ndarray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)}
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, most=18, individuals=False), st.integers(2, 4), st.integers(0, 99))
 def test_k_member_is_its_twin(table: Table, k: int, seed: int) -> None:
     """Bounds pass over units, but take the same ones as a full scan; leftovers join where it costs least."""
@@ -85,7 +85,7 @@ def test_k_member_is_its_twin(table: Table, k: int, seed: int) -> None:
     assert label_sets(clustered("k-member", table, k, seed)) == as_sets(expected)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, most=18, individuals=False), st.integers(2, 4), st.integers(0, 99), st.booleans())
 def test_ika_and_ncp_clustering_are_their_twin(table: Table, k: int, seed: int, spread: bool) -> None:
     """Centroids random or far apart, each with its nearest."""
@@ -94,7 +94,7 @@ def test_ika_and_ncp_clustering_are_their_twin(table: Table, k: int, seed: int, 
     assert label_sets(labels) == as_sets(expected)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(st.integers(0, 2**20), st.integers(6, 18), st.integers(2, 4), st.integers(0, 99))
 def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int) -> None:
     """One pass, shedding, absorbing, with means from lists of rows; numbers that differ, so that no means tie."""
@@ -106,7 +106,7 @@ def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int) -> None:
     assert label_sets(clustered("oka", table, k, seed)) == as_sets(expected)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, most=40, individuals=False), st.integers(2, 4), st.booleans())
 def test_mondrian_is_its_twin(table: Table, k: int, relaxed: bool) -> None:
     """Cuts at medians, widest attribute first, by recursion."""
@@ -116,7 +116,7 @@ def test_mondrian_is_its_twin(table: Table, k: int, relaxed: bool) -> None:
 
 
 @pytest.mark.parametrize("name", CLUSTERINGS)
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, max_examples=25)
 @given(tables(trees=True, most=40, individuals=True), st.integers(2, 5), st.integers(0, 99))
 def test_classes_hold_k_individuals(name: str, table: Table, k: int, seed: int) -> None:
     """Labels are dense, every class has k members at least; only where individuals have several rows may one wait."""
@@ -133,7 +133,7 @@ def test_classes_hold_k_individuals(name: str, table: Table, k: int, seed: int) 
 
 
 @pytest.mark.parametrize("name", CLUSTERINGS)
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, max_examples=25)
 @given(tables(trees=True, most=40, k=4), st.integers(2, 4), st.integers(0, 99))
 def test_every_graph_is_legal_or_refused(name: str, table: Table, k: int, seed: int) -> None:
     """Over rows: a simple k-regular graph of distinct individuals; refused only where the table names individuals."""
@@ -176,7 +176,7 @@ def test_identical_rows_and_fewer_than_2k(name: str, n: int, k: int) -> None:
         assert labels.max() == 0
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @given(tables(trees=True, most=30, individuals=True), st.integers(0, 99))
 def test_the_loss_of_labels_is_that_of_their_classes(table: Table, seed: int) -> None:
     """Kept rows cost the box of all rows of the class, the others and the pool 1 each."""
@@ -190,7 +190,7 @@ def test_the_loss_of_labels_is_that_of_their_classes(table: Table, seed: int) ->
     assert labels_loss(people, labels) == pytest.approx(lost / table.records, abs=1e-9)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.integers(-1, 4), min_size=1, max_size=60), st.integers(2, 4))
 def test_large_classes_are_cut_along_the_tour(labels: list[int], k: int) -> None:
     """Classes of 2k become floor(s / k) stretches of the tour within one old class; smaller ones stay as they are."""

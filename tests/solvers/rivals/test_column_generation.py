@@ -33,7 +33,7 @@ def bounded(table: Table, k: int, limits: PricingLimits = TIGHT, **given: object
     return linear_bound(units, members, k, limits=limits, **given)  # type: ignore[arg-type]
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(tables(k=4, least=6, most=9), st.integers(2, 4))
 def test_it_reaches_the_program_over_all_slots(table: Table, k: int) -> None:
     """With individuals, weights, duplicates and nulls: the bound is the value of the whole program, and is proved."""
@@ -56,7 +56,7 @@ def test_it_is_below_the_best_graph(n: int, k: int, people: int | None, kinds: i
         assert bounded(table, k).proof.bound <= naive.least_graph_loss(table, k) + 1e-12
 
 
-@settings(derandomize=True, deadline=None, max_examples=20)
+@settings(derandomize=True, max_examples=20)
 @given(tables(k=3, least=8, most=16), st.integers(2, 3), st.integers(1, 4), st.integers(1, 2))
 def test_it_is_valid_when_cut_short(table: Table, k: int, nodes: int, passes: int) -> None:
     """Few nodes and passes, and a deadline at once, leave a bound that the checker accepts."""
@@ -70,7 +70,7 @@ def test_it_is_valid_when_cut_short(table: Table, k: int, nodes: int, passes: in
         assert found.deadline_struck == (deadline is not None)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(tables(k=4, least=8, most=16), st.integers(2, 4))
 def test_the_neighbour_bound_is_a_proof_too(table: Table, k: int) -> None:
     """A k-th of each unit's reach is feasible: the checker takes it, and its bound is LB1. No pass lowers it."""
@@ -98,7 +98,7 @@ def test_slots_are_priced_as_boxes() -> None:
     assert master.add(slots[:, ::-1]) == 0
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(tables(k=4, least=8, most=30), st.integers(2, 4), st.integers(0, 3), st.booleans())
 def test_rounding_gives_a_legal_graph(table: Table, k: int, seed: int, solved: bool) -> None:
     """From the program's x, and from shares that mean nothing: legal, or none at all."""
@@ -114,7 +114,7 @@ def test_rounding_gives_a_legal_graph(table: Table, k: int, seed: int, solved: b
             assert slot_losses(units.features, members).mean() == pytest.approx(found.value, abs=1e-6)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(k=5, least=8, most=30), st.integers(2, 5), st.integers(0, 3), st.floats(0.2, 3.0))
 def test_rounding_takes_what_its_twin_takes(table: Table, k: int, seed: int, scale: float) -> None:
     """Whole parts, then shares, then parts of slots, from any x; holes are filled only where the twin leaves some."""
@@ -139,7 +139,7 @@ def test_rounding_takes_what_its_twin_takes(table: Table, k: int, seed: int, sca
         assert all(kept)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(tables(k=5, least=8, most=30), st.integers(3, 5))
 def test_a_rough_program_is_nearly_solved(table: Table, k: int) -> None:
     """By the first-order method: nearly the simplex method's value, equations that nearly hold, nothing below 0."""

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.thorough
 arguments = given(tables(k=4, least=8, most=18), st.integers(2, 4), st.integers(0, 2**20))
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_costs_are_those_of_the_changed_boxes(table: Table, k: int, seed: int) -> None:
     """cost[i, j] = loss of slot i with the unit of slot j in its open place, where that is legal."""
@@ -57,7 +57,7 @@ def test_what_is_put_back_stands_where_it_should(taken: tuple[int, ...]) -> None
     assert np.allclose(slots.loss, build_slots(units, expected).loss)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @arguments
 def test_it_never_raises_the_loss_and_keeps_the_graph_legal(table: Table, k: int, seed: int) -> None:
     """Small chunks and large ones; the evaluations are the entries of the matrices."""

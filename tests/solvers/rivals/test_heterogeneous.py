@@ -49,7 +49,7 @@ EXACT = st.builds(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(EXACT, st.integers(2, 4), st.sampled_from([1, 2, 24]))
 def test_greedy_and_sort_greedy_are_their_literal_twins(table: Table, k: int, listed: int) -> None:
     """The same slots as the algorithms written out over all edges, repairs included, or no assignment for both."""
@@ -67,7 +67,7 @@ def test_greedy_and_sort_greedy_are_their_literal_twins(table: Table, k: int, li
             assert construct().tolist() == expected
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, max_examples=25)
 @given(st.integers(0, 2**20), st.integers(4, 6), st.integers(2, 3), st.booleans())
 def test_each_hungarian_round_is_optimal(seed: int, n: int, k: int, shared: bool) -> None:
     """No other assignment of the round costs less: every permutation is tried."""
@@ -93,7 +93,7 @@ def test_each_hungarian_round_is_optimal(seed: int, n: int, k: int, shared: bool
         assert sum(after) - sum(before) == naive_constructions.least_assignment(price, n)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, most=60, k=4), st.integers(2, 4), st.sampled_from(sorted(CONSTRUCTIONS)))
 def test_they_give_a_valid_graph(table: Table, k: int, name: str) -> None:
     """Regular over units, and simple over rows and individuals; only individuals with several rows may prevent it."""
@@ -108,7 +108,7 @@ def test_they_give_a_valid_graph(table: Table, k: int, name: str) -> None:
     GeneralizationGraph(deal_rows(units, members)).check(table.individuals)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(tables(trees=True, most=60, k=4), st.integers(2, 4), st.sampled_from([8, 20]))
 def test_sort_greedy_in_blocks_gives_a_valid_graph(table: Table, k: int, block: int) -> None:
     """Each block is a graph of its own; together they hold every row."""

@@ -47,7 +47,7 @@ def naive_dealt(group: list[int], who: list[int], k: int) -> list[list[int]]:
         rest = [unit for unit in rest if unit not in taken]
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(levelled(k=3, most=40, individuals=False), st.sampled_from(LEVEL_STARTS), st.integers(2, 3))
 def test_groups_of_the_node_are_classes_and_the_rest_joins_the_cheapest(
     table: Table, name: str, k: int
@@ -75,7 +75,7 @@ def test_groups_of_the_node_are_classes_and_the_rest_joins_the_cheapest(
         before[row] = labels[row]
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(levelled(k=3, most=40, individuals=True), st.integers(2, 3))
 def test_groups_are_dealt_along_the_tour(table: Table, k: int) -> None:
     """Classes of rows for a graph: the slow deal of each group of the node, then leftovers; nobody twice in a class."""
@@ -107,7 +107,7 @@ def test_groups_are_dealt_along_the_tour(table: Table, k: int) -> None:
         assert all(any(set(dealt) <= each for each in classes) for dealt in expected)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(levelled(k=4, most=40), st.sampled_from(LEVEL_STARTS), st.integers(2, 4), st.integers(0, 99))
 def test_every_graph_is_legal_or_refused(table: Table, name: str, k: int, seed: int) -> None:
     """Over rows: a simple k-regular graph of distinct individuals; refused only where the table names individuals."""
@@ -142,7 +142,7 @@ def test_every_shape_is_searched_from_levels(shape: str, name: str) -> None:
         solution.graph.check(people)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(levelled(k=3, most=40, individuals=True), st.integers(2, 3))
 def test_classes_of_individuals_with_several_rows(table: Table, k: int) -> None:
     """Who stands in several groups joins one or waits; classes hold k individuals."""

@@ -39,7 +39,7 @@ def priced(
     return lowered, slots[:written]
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(k=5, least=6, most=9), st.integers(2, 5), st.integers(0, 2**20))
 def test_one_anchor_is_priced_as_by_hand(table: Table, k: int, seed: int) -> None:
     """Each anchor's dual falls by the violation of its cheapest slot, found among all slots there are."""
@@ -55,7 +55,7 @@ def test_one_anchor_is_priced_as_by_hand(table: Table, k: int, seed: int) -> Non
         assert np.isclose(min(costs, default=0.0), min(least[anchor], 0.0), atol=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(k=5, least=6, most=9), st.integers(2, 5), st.integers(0, 2**20), st.integers(1, 6))
 def test_lowered_duals_are_feasible_however_few_the_nodes(
     table: Table, k: int, seed: int, nodes: int
@@ -70,7 +70,7 @@ def test_lowered_duals_are_feasible_however_few_the_nodes(
             assert naive_bounds.least_reduced_cost(table, units, k, lowered) >= -1e-9
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(k=4, least=6, most=12), st.integers(2, 4), st.integers(0, 2**20), st.integers(1, 20))
 def test_greedy_slots_are_legal_and_cost_less_than_their_duals(
     table: Table, k: int, seed: int, candidates: int

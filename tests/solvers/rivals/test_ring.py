@@ -21,7 +21,7 @@ from tests.mixed_tables import mixed_table, tables
 pytestmark = pytest.mark.thorough
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(most=60, k=4), st.integers(2, 4))
 def test_a_ring_is_a_valid_graph(table: Table, k: int) -> None:
     """Regular over units, simple over rows and individuals, or refused because of individuals."""

@@ -27,7 +27,7 @@ def numeric_table(seed: int, n: int, *, people: int | None = None, nulls: float 
     return mixed_table(seed, n, people=people, cardinality=(), nulls=nulls, k=3)
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(derandomize=True, max_examples=15)
 @given(st.integers(0, 2**20), st.integers(6, 20), st.sampled_from([None, 9]), st.integers(2, 3))
 def test_it_gives_a_valid_graph(seed: int, n: int, people: int | None, k: int) -> None:
     """Regular over units, simple over rows and individuals, or refused because of individuals."""

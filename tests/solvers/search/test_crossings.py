@@ -100,7 +100,7 @@ def crossed(blocks: int, k: int, seed: int, people: bool) -> tuple[Table, np.nda
     return table, order[members]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(seed=st.integers(0, 10_000), people=st.booleans())
 def test_the_cheapest_crossing_is_that_of_the_naive_twin(seed: int, people: bool) -> None:
     """With all rows as candidates, for every piece but the largest of its component."""
@@ -124,7 +124,7 @@ def test_the_cheapest_crossing_is_that_of_the_naive_twin(seed: int, people: bool
         assert swapped_total(table, members, *places[own]) == pytest.approx(total + least, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 @given(blocks=st.integers(2, 9), k=st.integers(3, 5), seed=st.integers(0, 10_000), people=st.booleans())
 def test_a_mended_graph_is_legal_and_has_fewer_cuts(blocks: int, k: int, seed: int, people: bool) -> None:
     """The state is that of its members, and its cuts are as many as are told, fewer than before."""

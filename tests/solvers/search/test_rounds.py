@@ -41,7 +41,7 @@ def searched(
     return slots, before, result
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(
     tables(k=4, least=12, most=40), st.integers(2, 4), st.sampled_from([0, 300, 20_000]), st.integers(1, 3)
 )

@@ -23,7 +23,7 @@ from tests.naive_paper_search import slot_loss
 
 pytestmark = pytest.mark.thorough
 
-quick = settings(derandomize=True, deadline=None, max_examples=60)
+quick = settings(derandomize=True, max_examples=60)
 arguments = given(tables(k=4, least=5, most=14), st.integers(2, 4), st.integers(0, 2**20))
 
 
@@ -70,7 +70,7 @@ def test_a_swap_is_its_own_inverse(table: Table, k: int, seed: int) -> None:
         assert np.array_equal(old, new, equal_nan=old.dtype.kind == "f")
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, max_examples=25)
 @arguments
 def test_the_search_lowers_sil(table: Table, k: int, seed: int) -> None:
     """The solution's loss is the definition's, at most the start's, and the graph is legal."""

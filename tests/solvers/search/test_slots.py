@@ -26,7 +26,7 @@ def build(table: Table, k: int, seed: int) -> tuple[Units, Slots]:
     return units, build_slots(units, members)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_losses_are_those_of_the_boxes(table: Table, k: int, seed: int) -> None:
     """Loss of a slot = NCP of its members' box; spare of a place = what the box is less without that member."""
@@ -40,7 +40,7 @@ def test_losses_are_those_of_the_boxes(table: Table, k: int, seed: int) -> None:
             assert slots.spare[slot, p] == pytest.approx(whole - others, abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_replaced_loss_is_that_of_the_changed_box(table: Table, k: int, seed: int) -> None:
     """For every unit of the table in every place of some slots."""
@@ -57,7 +57,7 @@ def test_replaced_loss_is_that_of_the_changed_box(table: Table, k: int, seed: in
                 assert found == pytest.approx(naive.box_loss(table, box), abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_a_swap_changes_what_a_new_state_would_say_and_undoes_itself(table: Table, k: int, seed: int) -> None:
     """After random swaps the state equals one built from the members; the same swaps backwards restore it."""
@@ -80,7 +80,7 @@ def test_a_swap_changes_what_a_new_state_would_say_and_undoes_itself(table: Tabl
     assert_consistent(units, slots)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_admits_is_the_legality_of_a_swap(table: Table, k: int, seed: int) -> None:
     """A unit may come in iff afterwards the slot names each individual no more often than it may."""

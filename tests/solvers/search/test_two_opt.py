@@ -54,7 +54,7 @@ def naive_total(table: Table, search: Search) -> float:
     return sum(naive.box_loss(table, [search.rows[unit] for unit in slot]) for slot in search.slots.members)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @arguments
 def test_the_best_swap_is_the_best_of_an_exhaustive_scan(
     table: Table, k: int, seed: int, shards: int
@@ -84,7 +84,7 @@ def test_the_best_swap_is_the_best_of_an_exhaustive_scan(
             assert naive.is_legal_graph(units, slots.members, k)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @arguments
 def test_a_chain_is_legal_and_gains_what_it_says(table: Table, k: int, seed: int, shards: int) -> None:
     """Where no swap is left, a chain's two swaps lower the loss by exactly its gain, and keep the graph legal."""
@@ -105,7 +105,7 @@ def test_a_chain_is_legal_and_gains_what_it_says(table: Table, k: int, seed: int
             assert naive.is_legal_graph(units, slots.members, k)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @arguments
 def test_a_descent_never_raises_the_loss(table: Table, k: int, seed: int, shards: int) -> None:
     """It returns the change it made, at most 0, and leaves a legal graph whose state is that of its members."""
@@ -123,7 +123,7 @@ def test_a_descent_never_raises_the_loss(table: Table, k: int, seed: int, shards
     assert np.allclose(again.spare, slots.spare, atol=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 @arguments
 def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int, shards: int) -> None:
     """Without heat the change returned is at most 0 and true, the graph stays legal, the undo log loses nothing."""
@@ -139,7 +139,7 @@ def test_kicks_never_raise_the_loss(table: Table, k: int, seed: int, shards: int
     assert np.allclose(build_slots(units, slots.members).spare, slots.spare, atol=1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @arguments
 def test_kicks_with_heat_say_what_they_did(table: Table, k: int, seed: int, shards: int) -> None:
     """With heat a kick may be kept that makes the loss larger; the change returned is true and the graph legal."""

@@ -48,7 +48,7 @@ def loss_with_waiting(table: Table, solution: Solution) -> float:
     return waiting + (1 - waiting) * gcp(table, solution.partition)
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, max_examples=80)
 @given(
     with_levels,
     st.integers(2, 4),
@@ -70,7 +70,7 @@ def test_a_solution_could_be_released(table: Table, k: int, start: str, search: 
     assert search or solution.evaluations == 0
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(feasible, st.integers(2, 4), st.integers(0, 2**20))
 def test_rows_stay_by_priority(table: Table, k: int, seed: int) -> None:
     """Of each individual those that stay come before those that wait, by priority and then by row."""
@@ -83,7 +83,7 @@ def test_rows_stay_by_priority(table: Table, k: int, seed: int) -> None:
     assert (labels >= 0).tolist() == naive.kept_rows(who.tolist(), kept.tolist(), priority.tolist())
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(feasible, st.integers(2, 4))
 def test_the_search_is_not_worse_than_its_start(table: Table, k: int) -> None:
     """More evaluations, less loss."""
@@ -93,7 +93,7 @@ def test_the_search_is_not_worse_than_its_start(table: Table, k: int) -> None:
     assert solution.start_loss >= start.loss - 1e-9
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(feasible, st.integers(2, 4), st.integers(0, 2**20))
 def test_any_old_classes_are_a_start(table: Table, k: int, seed: int) -> None:
     """Old classes of any size, newcomers, and a choice of the cheaper of the warm and the cold start."""
@@ -362,7 +362,7 @@ def test_what_costs_as_much_as_waiting_is_released() -> None:
         assert solution.loss == pytest.approx(1.0)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(tables(trees=True, k=2, least=2, most=40), st.integers(0, 2**20))
 def test_points_have_their_nearest_from_the_tree(table: Table, seed: int) -> None:
     """As near as a look at everybody finds; of a part, those that are in it, in the part's numbers."""

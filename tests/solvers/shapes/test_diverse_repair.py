@@ -44,7 +44,7 @@ def missed(
     return found
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(st.data(), tables(individuals=True, k=2, least=6, most=30), st.integers(0, 2**20))
 def test_no_class_misses_more_and_sizes_stay(data: st.DataObject, table: Table, seed: int) -> None:
     """Individuals of several rows, any rules: whoever exchanges, classes keep their sizes and the pool its own."""

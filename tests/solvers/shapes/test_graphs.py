@@ -37,7 +37,7 @@ SERVING = [start for start in start_names("row_graph") if start not in (*NUMERIC
 LARGE = mixed_table(3, 4000, people=2500, numeric=2, cardinality=(6, 80), nulls=0.05)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.integers(0, 2**20))
 def test_dealt_rows_make_a_simple_regular_graph(table: Table, k: int, seed: int) -> None:
     """Any legal assignment of units expands to a valid graph in which each place holds a row of its unit."""
@@ -48,7 +48,7 @@ def test_dealt_rows_make_a_simple_regular_graph(table: Table, k: int, seed: int)
     assert np.array_equal(units.of_row[dealt], members)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.sampled_from(SERVING), st.booleans())
 def test_a_solution_is_a_valid_graph_with_its_true_loss(
     table: Table, k: int, start: str, search: bool
@@ -64,7 +64,7 @@ def test_a_solution_is_a_valid_graph_with_its_true_loss(
     assert search or solution.evaluations == 0
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.sampled_from(SERVING))
 def test_the_search_is_not_worse_than_its_start(table: Table, k: int, start: str) -> None:
     """What the search itself leaves, before ties are parted, costs no more than where it began."""

@@ -34,7 +34,7 @@ def _as_set(solution: LatticeSolution) -> set[tuple[int, ...]]:
     return {tuple(int(level) for level in node) for node in solution.nodes}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lattices(), st.integers(1, 5), st.sampled_from([0.0, 0.1, 0.5]), st.booleans())
 def test_exact_solvers_find_every_minimal_node(
     shape: dict[str, Any], k: int, suppression: float, even_share: bool
@@ -58,7 +58,7 @@ def test_exact_solvers_find_every_minimal_node(
         assert naive_log(lattice, best.levels) == min(naive_log(lattice, node) for node in wanted)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lattices(), st.integers(1, 4), st.sampled_from([0.0, 0.2]))
 def test_other_solvers_return_k_anonymous_nodes(shape: dict[str, Any], k: int, suppression: float) -> None:
     """Samarati's nodes are the minimal ones of least height; the others' are k-anonymous and never better."""
@@ -89,7 +89,7 @@ def test_kgen_and_random_search_find_all_of_a_small_lattice() -> None:
 
 
 @given(lattices(), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_ola_pruned_by_loss_still_has_the_optimum(shape: dict[str, Any], k: int) -> None:
     """only_best finds the least LOG, whatever it leaves undecided."""
     lattice = random_lattice(**shape)
@@ -125,7 +125,7 @@ def test_equal_seeds_give_equal_answers_and_starts_save_checks() -> None:
 
 
 @given(lattices())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_orders_are_those_of_the_exact_losses(shape: dict[str, Any]) -> None:
     """Least LOG first, or least GCP without suppression first, as fractions order them."""
     lattice = random_lattice(**shape)
@@ -186,7 +186,7 @@ def test_an_empty_lattice_is_published_as_it_is() -> None:
     st.sampled_from([0.0, 0.1]),
     st.sampled_from(["all", "none", "odd"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ola_pruned_by_gcp_has_the_same_order_of_nodes(
     shape: dict[str, Any], other: dict[str, Any], k: int, suppression: float, taken: str
 ) -> None:
@@ -224,7 +224,7 @@ def test_ola_pruned_by_gcp_has_the_same_order_of_nodes(
 
 
 @given(lattices(), st.integers(1, 4), st.sampled_from([0.0, 0.1]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_seeds_settle_what_their_checks_decide(shape: dict[str, Any], k: int, suppression: float) -> None:
     """From its own border all nodes above the raised minimum; from one node those above or below it; cold none."""
     lattice = random_lattice(**shape)

@@ -77,7 +77,7 @@ def merged(
     return slots, before, result
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, k=6, least=8, most=40), st.integers(3, 6), st.sampled_from([0, 30, 5000, 60_000]))
 def test_it_never_raises_the_loss(table: Table, k: int, evaluations: int) -> None:
     """Weights, duplicates, nulls, hierarchies, one individual's rows; any budget."""

@@ -25,7 +25,7 @@ def near(units: Units) -> np.ndarray:
     return np.ascontiguousarray(nearest_units(units.features, tree, units.individual, 5)[0])
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(tables(trees=True, k=3, most=30), st.integers(0, 2**20), st.integers(0, 3))
 def test_the_loss_of_an_open_slot_is_that_of_its_members(table: Table, seed: int, absent: int) -> None:
     """Box of those who are there, with or without one more, against the naive loss of the rows."""
@@ -41,7 +41,7 @@ def test_the_loss_of_an_open_slot_is_that_of_its_members(table: Table, seed: int
     assert loss_with(units, members, 0, unit) == pytest.approx(naive.box_loss(table, together))
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(tables(k=3, most=40), st.integers(2, 3), st.integers(0, 2**20), st.integers(0, 8), st.booleans())
 def test_no_member_is_lost_or_doubled(
     table: Table, k: int, seed: int, count: int, more_than_left: bool

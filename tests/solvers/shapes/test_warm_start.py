@@ -36,7 +36,7 @@ def completed(table: Table, old: NDArray[np.int64], k: int) -> tuple[Units, Comp
     return units, warm_members(units, np.ascontiguousarray(nearest), tree, WarmGraph(old), k)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(
     tables(trees=True, individuals=True, k=4, most=40),
     st.integers(2, 4),
@@ -58,7 +58,7 @@ def test_any_old_graph_becomes_a_legal_one(table: Table, k: int, old_people: int
     GeneralizationGraph(deal_rows(units, result.members)).check(table.individuals)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(
     tables(trees=True, individuals=True, k=4, most=40),
     st.integers(2, 4),

@@ -58,7 +58,7 @@ def test_every_feasible_multiset_of_individuals_gets_a_graph(k: int, same_rows: 
                     constructive_members(units, k, distinct=True)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=40), st.integers(2, 9))
 def test_large_multisets_too(counts: list[int], k: int) -> None:
     """The same for random row counts, the largest ones cut to what is feasible."""
@@ -73,7 +73,7 @@ def test_large_multisets_too(counts: list[int], k: int) -> None:
     GeneralizationGraph(deal_rows(units, constructive_members(units, k, distinct=True))).check(individuals)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.integers(3, 9), min_size=1, max_size=5), st.integers(2, 3))
 def test_classes_become_components(sizes: list[int], k: int) -> None:
     """Slots of a class name rows of that class only, in cyclic runs of k."""

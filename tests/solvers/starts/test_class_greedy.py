@@ -16,7 +16,7 @@ from tests.mixed_tables import tables
 pytestmark = pytest.mark.thorough
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, most=60, individuals=True), st.integers(2, 5), st.sampled_from([10, 1500]))
 def test_classes_hold_k_individuals(table: Table, k: int, block: int) -> None:
     """Labels are dense, every class has exactly k members, fewer than k individuals have none."""
@@ -27,7 +27,7 @@ def test_classes_hold_k_individuals(table: Table, k: int, block: int) -> None:
     assert (labels < 0).sum() == u % k
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, most=24, individuals=True), st.integers(2, 3))
 def test_each_member_is_the_cheapest_that_was_free(table: Table, k: int) -> None:
     """The first member has the most rows of those left; the others make the least loss a row, those that wait at 1."""

@@ -29,7 +29,7 @@ def inserted(table: Table, k: int, near: int | None = None) -> NDArray[np.int32]
     return insertion_members(units, tree, k, distinct=table.individuals is not None, near=near)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(tables(trees=True, most=60, k=4), st.integers(2, 4), st.sampled_from([None, 1, 3]))
 def test_insertion_gives_a_valid_graph(table: Table, k: int, near: int | None) -> None:
     """Regular over units, simple over rows and individuals, or refused because of individuals."""
@@ -43,7 +43,7 @@ def test_insertion_gives_a_valid_graph(table: Table, k: int, near: int | None) -
     GeneralizationGraph(deal_rows(units, members)).check(table.individuals)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(st.integers(0, 2**20), st.integers(6, 40), st.integers(2, 5))
 def test_it_never_fails_when_all_records_differ(seed: int, n: int, k: int) -> None:
     """Without individuals k - 1 edges are always found."""

@@ -16,7 +16,7 @@ from tests import naive
 from tests.mixed_tables import mixed_table, tables
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(most=60, k=4), st.integers(2, 4))
 def test_leaves_give_a_valid_graph(table: Table, k: int) -> None:
     """Regular over units, and simple over rows and individuals, whenever a graph exists."""

@@ -21,7 +21,7 @@ from tests.mixed_tables import tables
 pytestmark = pytest.mark.thorough
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, most=60, k=4), st.integers(2, 4))
 def test_l_greedy_gives_a_valid_graph(table: Table, k: int) -> None:
     """The classes and what joined them expand to a legal graph, or it is refused."""

@@ -21,7 +21,7 @@ from tests.mixed_tables import mixed_table, tables, unit_rows
 pytestmark = pytest.mark.thorough
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.integers(0, 2**20))
 def test_each_row_taken_is_the_cheapest_free_one(table: Table, k: int, seed: int) -> None:
     """Played back: a class opens with the first unit that has rows left, and grows by what no free row undercuts."""
@@ -50,7 +50,7 @@ def test_each_row_taken_is_the_cheapest_free_one(table: Table, k: int, seed: int
     assert left.size < k or classes.shape[0] < table.records // k
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, k=4, most=40), st.integers(2, 4), st.booleans())
 def test_the_starts_are_valid_graphs(table: Table, k: int, dense: bool) -> None:
     """Either start deals every row k places in slots of distinct individuals, or says that it cannot."""

@@ -27,7 +27,7 @@ def members_of(groups: Groups) -> list[list[int]]:
 
 
 @given(st.lists(st.integers(-1, 4), max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_groups_of_classes_are_their_records(numbers: list[int]) -> None:
     """Each class once, its records in order, each kept row with its own class; gaps between labels are closed."""
     structure = Partition(np.array(numbers, dtype=np.int32))

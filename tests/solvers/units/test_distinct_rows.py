@@ -18,7 +18,7 @@ def content(table: Table, row: int) -> tuple:
     return (*numbers, *table.categorical[row].tolist(), who)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables())
 def test_rows_share_a_unit_iff_they_are_equal(table: Table) -> None:
     """Same unit = same values and same individual; units come in the order of their first row."""
@@ -32,7 +32,7 @@ def test_rows_share_a_unit_iff_they_are_equal(table: Table) -> None:
         assert rows == [row for row, of in enumerate(expected) if of == unit]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables())
 def test_a_slot_may_name_a_row_once_and_an_individual_once(table: Table) -> None:
     """Without individuals the limit is the number of equal rows, with them it is 1 and codes are dense."""
@@ -47,7 +47,7 @@ def test_a_slot_may_name_a_row_once_and_an_individual_once(table: Table) -> None
         assert [ordered[code] for code in units.individual] == table.individuals[first_rows].tolist()
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables())
 def test_features_are_those_of_any_row_of_the_unit(table: Table) -> None:
     """The codes of a unit are the codes of each of its rows."""
@@ -62,7 +62,7 @@ def test_nothing_gives_no_units() -> None:
     assert units.first.tolist() == [0]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(), st.integers(0, 2**20))
 def test_renumbered_units_are_the_same_units(table: Table, seed: int) -> None:
     """Each row keeps its unit's features, weight, limit, individual and companions; numbers follow the order."""

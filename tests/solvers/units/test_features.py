@@ -43,7 +43,7 @@ def bits(features: Features, unit: int) -> set[tuple[int, int]]:
     }
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(
     st.lists(st.sampled_from([1, 2, 3, 31, 63, 64, 65, 128, 200]), min_size=1, max_size=6),
     st.sampled_from([2, 64, 100, EVERY_ATTRIBUTE]),

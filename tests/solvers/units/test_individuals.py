@@ -20,7 +20,7 @@ def rows_of(table: Table, *people: int) -> list[int]:
     return [row for row, who in enumerate(table.individuals) if who in numbers[list(people)]]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, individuals=True))
 def test_hulls_of_two_cost_the_box_of_all_their_rows(table: Table) -> None:
     """NCP over every row of both, for several values and nulls of one individual, narrow and wide categories."""
@@ -31,7 +31,7 @@ def test_hulls_of_two_cost_the_box_of_all_their_rows(table: Table) -> None:
             assert hull_loss(people, a, b) == pytest.approx(box, abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, individuals=True))
 def test_individuals_are_numbered_in_order_and_counted(table: Table) -> None:
     """of_row are positions in the sorted distinct individuals, rows their numbers of rows."""
@@ -48,7 +48,7 @@ def test_without_individuals_each_row_is_one() -> None:
     assert people.of_row.tolist() == list(range(9))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, individuals=True, most=16))
 def test_a_class_of_two_keeps_what_both_have(table: Table) -> None:
     """Loss per row: as many rows of each as the other has at the box's loss, the others at 1."""

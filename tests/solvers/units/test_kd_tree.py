@@ -17,7 +17,7 @@ def grown(units: Units, **options: int | bool) -> KdTree:
     return build_tree(units.features, units.weight, units.individual, **options)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(most=60, k=3), st.integers(1, 12))
 def test_leaves_hold_every_unit_once(table: Table, leaf: int) -> None:
     """The tour is a permutation of the units and the leaves cut it into pieces of at most ``leaf``."""
@@ -30,7 +30,7 @@ def test_leaves_hold_every_unit_once(table: Table, leaf: int) -> None:
     assert np.all((ranges[:, 1] - ranges[:, 0] >= 1) & (ranges[:, 1] - ranges[:, 0] <= leaf))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(most=60, k=4), st.integers(2, 4))
 def test_leaves_bear_a_graph(table: Table, k: int) -> None:
     """Every leaf has k rows; where individuals count nobody has more than a k-th of a leaf's, as of the whole."""
@@ -45,7 +45,7 @@ def test_leaves_bear_a_graph(table: Table, k: int) -> None:
             assert share * k <= units.weight[inside].sum()
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(most=40))
 def test_nodes_hull_what_is_below_them(table: Table) -> None:
     """Low, high and the values present are those of exactly the units below; children share out their parent's."""

@@ -45,7 +45,7 @@ def of_hierarchies(orders: LeafOrders | None, count: int) -> int:
     return found
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 12), st.floats(0, 0.5))
 def test_a_range_costs_its_lowest_common_ancestor(seed: int, leaves: int, rows: int, nulls: float) -> None:
     """Any two values beside each other, nulls and numbers in the same table included; an empty range costs nothing."""
@@ -98,7 +98,7 @@ def test_no_range_reads_beyond_its_tables(leaves: int, nulls: int) -> None:
     assert np.isfinite(into).all()
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.lists(st.integers(0, 39), min_size=1, max_size=6))
 def test_sets_of_leaves_cost_the_greatest_height_between_their_ends(
     seed: int, leaves: int, chosen: list[int]
@@ -111,7 +111,7 @@ def test_sets_of_leaves_cost_the_greatest_height_between_their_ends(
     assert found.tolist() == [pytest.approx(naive.tree_ncp(paths, inside))]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 9), min_size=1, max_size=20))
 def test_the_spread_is_the_mean_cost_of_two(seed: int, chosen: list[int]) -> None:
     """Over all ordered pairs, each with itself too."""

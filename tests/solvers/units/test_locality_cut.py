@@ -33,7 +33,7 @@ def mixed(seed: int, n: int, people: int | None = None) -> Table:
     return Table(numeric, categorical, np.array([2, 9]), np.array([1.0, 2.0, 1.0, 0.5]), who)
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, max_examples=120)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 400),

@@ -38,21 +38,21 @@ def check_nearest(people: Individuals, seed: int, m: int) -> None:
         assert [pair_class_loss(people, unit, other) for other in found] == pytest.approx(losses, abs=1e-11)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, individuals=True, most=60), st.integers(0, 2**20), st.integers(1, 12))
 def test_the_nearest_are_those_of_a_look_at_everybody(table: Table, seed: int, m: int) -> None:
     """Nulls, several values an attribute, ties, fewer than m others."""
     check_nearest(gather_individuals(table), seed, m)
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(derandomize=True, max_examples=15)
 @given(st.integers(0, 2**20))
 def test_the_nearest_are_exact_where_branches_are_left_out(seed: int) -> None:
     """Over a tree of several storeys."""
     check_nearest(large_people(seed), seed, 12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(derandomize=True, max_examples=15)
 @given(st.integers(0, 2**20))
 def test_no_pair_is_nearer_than_its_node_says(seed: int) -> None:
     """At every node, for every individual and everybody below; the leaves hold everybody once."""

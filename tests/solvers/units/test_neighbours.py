@@ -17,7 +17,7 @@ from tests.mixed_tables import mixed_table, tables, unit_rows
 pytestmark = pytest.mark.thorough
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, most=16))
 def test_pair_loss_is_the_loss_of_the_box_of_both(table: Table) -> None:
     """NCP of two records, for numbers, nulls, narrow and wide categories; symmetric, 0 with itself."""
@@ -30,7 +30,7 @@ def test_pair_loss_is_the_loss_of_the_box_of_both(table: Table) -> None:
             )
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(tables(trees=True, most=40), st.integers(1, 9), st.integers(1, 12))
 def test_neighbours_agree_with_brute_force(table: Table, m: int, leaf: int) -> None:
     """Exactly the m smallest losses to units of other individuals, in order; -1 at infinity where there are fewer."""

@@ -12,7 +12,7 @@ from tests import naive
 counts_of_a_class = st.lists(st.integers(1, 5), min_size=1, max_size=7)
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(counts_of_a_class, st.integers(1, 4))
 def test_row_counts_keep_the_most_rows(counts: list[int], k: int) -> None:
     """Of all ways to lower counts so that each is shared by k, the one that keeps most; 0 for fewer than k."""
@@ -21,7 +21,7 @@ def test_row_counts_keep_the_most_rows(counts: list[int], k: int) -> None:
     assert rows_kept(ordered, len(counts), k, best) == naive.rows_kept(counts, k)
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(-1, 2)), min_size=1, max_size=14), st.integers(1, 4))
 def test_every_count_that_is_kept_is_shared_by_k(people: list[tuple[int, int]], k: int) -> None:
     """In every class; nobody keeps more than it has; classes below k and the pool keep nothing."""

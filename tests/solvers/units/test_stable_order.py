@@ -20,7 +20,7 @@ def _ordered(keys: np.ndarray) -> np.ndarray:
     return order
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(
     st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.5, np.inf, -np.inf, np.nan]), max_size=5 * RUN),
     st.integers(0, 2**32 - 1),

@@ -64,7 +64,7 @@ any_table = st.builds(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(table=any_table, pieces=st.integers(1, 6), size=st.integers(2, 6), seed=st.integers(0, 2**20))
 def test_pieces_have_what_they_should(table: Table, pieces: int, size: int, seed: int) -> None:
     """Everybody is in one piece; none is too large or too small; who is where is a function of values."""
@@ -91,7 +91,7 @@ def _same_sample(table: Table, other: Table, size: int) -> tuple[NDArray[np.int6
     return rows, near_cohorts(table, first, size)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(table=any_table, pieces=st.integers(2, 6), size=st.integers(2, 6))
 def test_each_test_is_the_best_that_leaves_room(table: Table, pieces: int, size: int) -> None:
     """Counted cohort by cohort, threshold by threshold; sets of categories are no worse; a pivot is the last resort."""
@@ -116,7 +116,7 @@ def test_each_test_is_the_best_that_leaves_room(table: Table, pieces: int, size:
     assert counted == cut.pieces
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(table=any_table, pieces=st.integers(1, 6), seed=st.integers(0, 2**20))
 def test_a_cut_is_written_and_read(table: Table, pieces: int, seed: int) -> None:
     """As JSON; what is read is the same, and places new people alike."""
@@ -262,7 +262,7 @@ def test_many_equal_people_part_evenly() -> None:
     assert sizes.min() > 2_300
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(table=any_table, pieces=st.integers(1, 6), tests=st.booleans())
 def test_equal_people_stay_together_where_they_may_not_part(table: Table, pieces: int, tests: bool) -> None:
     """Whatever their digests; no piece is too small, and one that is too large has nothing to be cut at."""

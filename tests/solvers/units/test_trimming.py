@@ -12,14 +12,14 @@ from tests import naive
 row_counts = st.lists(st.integers(1, 12), min_size=1, max_size=12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 @given(row_counts, st.integers(1, 8))
 def test_the_limit_is_the_largest_that_leaves_a_graph(counts: list[int], k: int) -> None:
     """The largest m with sum min(m_u, m) >= k m; 0 when there are fewer than k individuals."""
     assert row_limit(np.array(counts), k) == naive.row_limit(counts, k)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 @given(row_counts, st.integers(2, 8))
 def test_what_the_limit_leaves_is_feasible(counts: list[int], k: int) -> None:
     """Afterwards nobody has more than a k-th of the rows; where nobody had before, nobody loses one."""
@@ -35,7 +35,7 @@ def test_cutting_once_to_a_kth_would_not_do() -> None:
     assert row_limit(np.array([9, 9, 1, 1]), 3) == 2
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=14),
     st.lists(st.integers(0, 5), min_size=4, max_size=4),

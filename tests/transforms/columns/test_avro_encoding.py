@@ -95,14 +95,14 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
     )
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=60)
 @given(rows=ROWS)
 def test_encodes_every_type_like_the_row_by_row_writer(rows: list[dict[str, Any]]) -> None:
     """Each row has exactly the bytes that fastavro writes for it, for every type a release can hold."""
     assert encode_rows(_table(rows), SCHEMA) == naive.avro_rows(_table(rows).to_pylist(), SCHEMA)
 
 
-@settings(derandomize=True, max_examples=20, deadline=None)
+@settings(derandomize=True, max_examples=20)
 @given(rows=ROWS, begin=st.integers(0, 5))
 def test_slices_and_chunks_encode_like_a_fresh_table(rows: list[dict[str, Any]], begin: int) -> None:
     """Offsets of a slice and borders of chunks do not show."""
@@ -110,7 +110,7 @@ def test_slices_and_chunks_encode_like_a_fresh_table(rows: list[dict[str, Any]],
     assert encode_rows(table, SCHEMA) == encode_rows(_table(rows[begin:] + rows), SCHEMA)
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(derandomize=True, max_examples=40)
 @given(rows=ROWS, times=st.lists(st.integers(1, 3), min_size=20, max_size=20))
 def test_rows_that_repeat_encode_like_each_alone(rows: list[dict[str, Any]], times: list[int]) -> None:
     """Equal cells that follow each other are encoded once, and stand there as often as they did."""
@@ -140,7 +140,7 @@ def test_what_neighbours_share_is_encoded_once(monkeypatch: pytest.MonkeyPatch) 
     assert again[:3] + again[-16:] == b"Obj" + bytes(16)
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=60)
 @given(unscaled=st.lists(st.integers(-(10**38) + 1, 10**38 - 1) | st.integers(-70_000, 70_000), max_size=30))
 def test_decimals_of_any_size(unscaled: list[int]) -> None:
     """As few bytes as hold the number and its sign, up to all 16."""

@@ -15,7 +15,7 @@ from kanonflow.transforms.kinds import value_sets
 from kanonflow.transforms.kinds.domains import SetDomain
 from tests.transforms.window_rows import bound_policy, window_rows
 
-checked = settings(derandomize=True, deadline=None, max_examples=100)
+checked = settings(derandomize=True, max_examples=100)
 
 
 def bound(kind: pa.DataType, **quasi: object) -> BoundPolicy:

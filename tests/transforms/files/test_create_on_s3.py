@@ -101,14 +101,14 @@ def test_of_writers_in_the_same_instant_one_wins(
     """Each has seen that there is none: the file is the winner's, whole; the others learn that theirs is another."""
     path = "s3://bucket/race.avro"
     together = threading.Barrier(WRITERS)
-    exists = FileSystems.exists
+    exists = module.storage.exists
 
     def looked(asked: str) -> bool:
         found = bool(exists(asked))
         together.wait(60)
         return found
 
-    monkeypatch.setattr(module.FileSystems, "exists", looked)
+    monkeypatch.setattr(module.storage, "exists", looked)
     with ThreadPoolExecutor(WRITERS) as pool:
         contents = [bytes([number]) * size for number in range(WRITERS)]
         outcomes = list(pool.map(lambda data: create_if_absent(path, data), contents))

@@ -17,6 +17,7 @@ from kanonflow.schemas.policy_file import parse_policy, policy_digest, to_mappin
 from kanonflow.solvers.lattice.lattice_node import LatticeNode
 from kanonflow.solvers.lattice.node_checks import KnownNodes
 from kanonflow.solvers.rivals.level_classes import LEVEL_STARTS
+from kanonflow.solvers.shapes.lattices import LATTICE_SOLVERS
 from kanonflow.transforms.protections.levels import lattice_of_rows, solve_levels_of_rows
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.warm_state import WarmState, warm_state_from_bytes
@@ -117,6 +118,24 @@ def test_suppressed_rows_are_rejected_and_the_rest_is_released_in_classes() -> N
     assert result.metrics["classes"] == len(set(labels))
     assert result.metrics["gcp"] == result.metrics["gcp_hull"]
     assert result.metrics["start"] == "ola"
+
+
+def test_metrics_tell_the_level_of_each_field() -> None:
+    """Every label is one of the level that is told; LOG and LOS are those of the paper's formulas."""
+    bound = _bound()
+    result = _release(bound, _rows(bound))
+    metrics, released = result.metrics, from_ipc(result.release.ipc)  # type: ignore[union-attr]
+    trees = {"age": AGES, "zip": ZIPS}
+    assert metrics["levels"].keys() == trees.keys()
+    for name, tree in trees.items():
+        there = set(released[name].to_pylist()) - {None}
+        assert there <= {row[metrics["levels"][name]] for row in tree.rows}
+    assert any(level > 0 for level in metrics["levels"].values())
+    shares = [metrics["levels"][name] / (len(tree.rows[0]) - 1) for name, tree in trees.items()]
+    assert metrics["log"] == pytest.approx(sum(shares) / 2)
+    out = metrics["rows_rejected"]["suppressed"]
+    assert metrics["los"] == pytest.approx(out / (out + metrics["rows_released"]))
+    assert metrics["c_avg"] == pytest.approx(metrics["rows_released"] / metrics["classes"] / 4)
 
 
 def test_a_window_of_which_nothing_is_suppressed_goes_out_whole() -> None:
@@ -228,6 +247,14 @@ def test_a_warm_window_checks_less_and_releases_the_same() -> None:
         ),
         ({"solver": {"method": "kgen", "suppression": 1}}, "solver.suppression: must be a share"),
         ({"solver": "magic"}, "for levels of hierarchies ola, kgen"),
+        (
+            {"solver": {"method": "ola", "population": 9}},
+            "solver.population: is a parameter of kgen, not of ola",
+        ),
+        (
+            {"solver": {"method": "kgen", "evaluations": 9, "evaluations_per_row": 2}},
+            "solver.evaluations: evaluations_per_row says it, too",
+        ),
     ],
 )
 def test_policies_that_cannot_be_released_at_levels_are_refused(changed: dict[str, Any], part: str) -> None:
@@ -285,3 +312,24 @@ def test_suppression_is_part_of_the_policy() -> None:
     assert b"suppression" not in policy_digest(
         parse_policy(_mapping(solver={"method": "ola"}), "test", "test")
     )
+
+
+def test_a_policys_parameters_reach_the_method() -> None:
+    """Of a method that publishes levels, and of the same one as a start: as many nodes as they say are looked at."""
+    rows = _rows(_bound())
+    for evaluations in (3, 40):
+        bound = _bound(solver={"method": "random-search", "evaluations": evaluations})
+        assert _release(bound, rows).metrics["evaluations"] <= evaluations + 1
+    calls = []
+
+    def counted(checks: Any, task: Any) -> Any:
+        calls.append(dict(task.parameters))
+        return LATTICE_SOLVERS["ola"].run(checks, task)
+
+    started = replace(LATTICE_SOLVERS["kgen"], run=counted)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(LATTICE_SOLVERS, "kgen", started)
+        for choice in ({"method": "kgen"}, {"start": "kgen", "evaluations_per_row": 5, "threads": 1}):
+            bound = _bound(solver={**choice, "population": 7, "descent": False})
+            _release(bound, rows)
+    assert calls == [{"population": 7, "descent": False}] * 2

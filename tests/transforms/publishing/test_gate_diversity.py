@@ -42,7 +42,7 @@ def with_rules(
     return bind(replace(bound.policy, fields=fields), SCHEMA, text=False, source="the test's rows")
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, max_examples=120)
 @given(
     st.sampled_from(["shop", "mark", *ORDERED]),
     st.sampled_from([None, *KINDS]),

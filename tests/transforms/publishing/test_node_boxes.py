@@ -77,7 +77,6 @@ def _naive_label(values: list[str | None]) -> tuple[str | None, float]:
 _VALUES = st.lists(st.sampled_from([*LEAVES, None]), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(st.lists(_VALUES, min_size=1, max_size=6))
 def test_boxes_are_the_lowest_common_ancestors(groups: list[list[str | None]]) -> None:
     """Labels, losses, and snapping that changes nothing; nulls alone are null, nulls among values the root."""
@@ -89,7 +88,6 @@ def test_boxes_are_the_lowest_common_ancestors(groups: list[list[str | None]]) -
     assert field_ncp(hulls, {"size": 6.0})["size"] == pytest.approx(np.mean([loss for _, loss in wanted]))
 
 
-@settings(deadline=None)
 @given(st.sampled_from([*{label for row in ROWS for label in row}, None, "unknown"]), _VALUES)
 def test_the_gate_reads_labels_for_itself(label: str | None, values: list[str | None]) -> None:
     """A value lies under the labels of its row only; a null under the root and under null."""
@@ -156,7 +154,7 @@ def test_the_search_sees_the_price_of_the_label() -> None:
     assert np.isnan(table.numeric[4, 0])
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 @given(st.lists(st.sampled_from([*LEAVES, None]), min_size=4, max_size=12), st.integers(0, 99))
 def test_the_loss_of_the_search_is_the_loss_of_the_labels(values: list[str | None], seed: int) -> None:
     """GCP of what is published, and what the solver says of its graph, are one number; its bound lies below."""

@@ -98,7 +98,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(data=st.data())
 def test_sort_keys_order_values_totally(kind: str, data: st.DataObject) -> None:
     """Keys are in order exactly as the values are (text by its bytes, nulls first), slices included."""
@@ -111,7 +111,7 @@ def test_sort_keys_order_values_totally(kind: str, data: st.DataObject) -> None:
             assert (ranks[i] < ranks[j]) == (_comparable(left) < _comparable(right))
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(data=st.data(), count=st.integers(0, 12))
 def test_ranks_are_those_of_several_keys_together(data: st.DataObject, count: int) -> None:
     """Keys of small ranges, which one number holds, and of ranges that none does; signed and unsigned."""
@@ -161,7 +161,7 @@ def test_row_words_tell_nulls_from_values_in_every_column() -> None:
     assert len(set(lines)) == len(tables)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(
     texts=st.lists(st.none() | st.binary(max_size=9) | st.binary(min_size=60, max_size=70), max_size=12),
     begin=st.integers(0, 3),
@@ -191,7 +191,7 @@ def test_a_content_digest_tells_contents_apart() -> None:
     assert len({content_digest(table) for table in tables}) == len(tables)
 
 
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(derandomize=True, max_examples=80)
 @given(
     rows=st.lists(
         st.sampled_from(

@@ -26,7 +26,7 @@ from tests import naive
 pytestmark = pytest.mark.thorough
 
 KEY = bytes(32)
-checked = settings(derandomize=True, deadline=None, max_examples=150)
+checked = settings(derandomize=True, max_examples=150)
 Window = dict[int, int]
 """Who was released, in which class."""
 

@@ -63,11 +63,42 @@ def test_numbers_of_a_release_agree(shape: str) -> None:
         assert record["candidates_min"] >= 3
         assert 3 <= record["individuals"] <= record["rows_released"]
         assert (record["classes"] is None) == (shape != "classes")
+        assert (record["c_avg"] is None) == (record["dm"] is None) == (shape != "classes")
+        assert (record["levels"], record["log"], record["los"]) == ({}, None, None)
         assert (record["linked_candidates"] is not None) == (shape == "people")
         assert record["ncp"].keys() == {"age", "job"}
         assert sum(record["candidates_of_rows"].values()) == record["rows_released"]
         assert sum(record["candidates_of_people"].values()) == record["individuals"]
         assert min(map(int, record["candidates_of_rows"])) == record["candidates_min"]
+
+
+def test_class_sizes_are_those_of_the_boxes() -> None:
+    """C_AVG and DM against rows that are counted by their boxes, where no two classes have the same one."""
+    step = run("classes")
+    records = {record["release_id"]: record for record in step.metrics}
+    checked = 0
+    for release, table in zip(step.released, step.tables(), strict=True):
+        record = records[release.release_id]
+        boxes = Counter(
+            repr(box) for box in zip(table["age"].to_pylist(), table["job"].to_pylist(), strict=True)
+        )
+        if len(boxes) == record["classes"]:
+            out = sum(record["rows_rejected"].values())
+            checked += 1
+            assert record["c_avg"] == pytest.approx(table.num_rows / len(boxes) / 3)
+            assert record["dm"] == sum(each**2 for each in boxes.values()) + out * (table.num_rows + out)
+    assert checked >= 2
+
+
+def test_rejected_rows_are_hidden_among_all_that_leave() -> None:
+    """Three people are one class; of the first two rows more are rejected, one of them late, one as its surplus: 3 x 3
+    and 2 x 5. Rows that wait count where they leave."""
+    step = DrivenPartitions(bound_feed(feed_policy()), SECRET)
+    step.send([row(number, who, 0.1 + 0.01 * number) for number, who in enumerate((0, 1, 2, 0, 0))])
+    step.finish()
+    (record,) = (record for record in step.metrics if record["released"])
+    assert (record["rows_released"], record["rows_rejected"]) == (3, {"individual_over_limit": 2})
+    assert (record["c_avg"], record["dm"]) == (1.0, 9 + 2 * 5)
 
 
 def test_what_released_nothing_has_its_ledger_and_its_window() -> None:

@@ -29,7 +29,7 @@ CELLS = {
 }
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=8))
 def test_fault_records_are_those_of_classify(changes: list[dict[str, str | None]]) -> None:
     """Rejected at once and rejected later are together the rows, and the records, that another cohort rejects."""

@@ -20,7 +20,7 @@ from tests.transforms.window_rows import bound_policy, window_rows
 
 HEADER = struct.Struct("<4sII")
 
-checked = settings(derandomize=True, deadline=None, max_examples=60)
+checked = settings(derandomize=True, max_examples=60)
 
 
 def numbers(rng: np.random.Generator, size: int) -> np.ndarray:

@@ -46,7 +46,7 @@ def naive_order(values: list[int], times: list[int], groups: list[int]) -> float
     return product / (sum(a * a for a in r) * sum(b * b for b in s)) ** 0.5 if r else 0.0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(CODES)
 def test_own_repeats_are_those_of_a_loop(rows: list[tuple[int, int]]) -> None:
     """Any values of any people."""
@@ -55,7 +55,7 @@ def test_own_repeats_are_those_of_a_loop(rows: list[tuple[int, int]]) -> None:
     assert found.share == pytest.approx(naive_own_share(codes, who))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=30))
 def test_order_is_that_of_a_loop(rows: list[tuple[int, int, int]]) -> None:
     """Any values, times and groups, with ties."""

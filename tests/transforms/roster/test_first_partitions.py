@@ -35,7 +35,7 @@ def counted(feed: list[tuple[int, int]], bundle: int) -> dict[int, FirstPartitio
     return states
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(feed=FEED, bundle=st.integers(1, 60), order=st.randoms(use_true_random=False))
 def test_whoever_is_in_two_partitions_is_divided_in_whatever_order(feed, bundle, order) -> None:
     """The slow twin counts partitions of each person; order, bundles and repeats change nothing."""

@@ -238,7 +238,7 @@ CELLS = {
 }
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=8), st.data())
 def test_rows_are_judged_one_by_one(changes: list[dict[str, str]], data: st.DataObject) -> None:
     """Every row is either released or rejected, and cutting a batch in two changes neither."""

@@ -13,11 +13,12 @@ from kanonflow.pipelines.audit.read.read_input import read_rejected
 from kanonflow.pipelines.audit.read.values import CodeBook
 from kanonflow.pipelines.runs.stream import summarize_stream
 from kanonflow.transforms.anonymize import _ClassifyAndSplit
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.rows.element_rows import rows_to_table
 from kanonflow.transforms.rows.elements import RawBatch, RejectedRows, to_ipc
 from kanonflow.transforms.rows.row_places import RowPlaces, places_from_bytes, places_of
 from kanonflow.transforms.sinks.gather_rejected import encode_part, gathered, with_part
-from kanonflow.transforms.sinks.sinks import WriteRejected, make_output_directories
+from kanonflow.transforms.sinks.sinks import WriteRejected
 from kanonflow.transforms.windows.solve_windows import REJECTED_TAG
 from tests.driven_partitions import Cells, DrivenPartitions
 from tests.runners import bounded_pipeline

@@ -48,7 +48,7 @@ def rows_of(times: list[int], states: list[str | None] | None = None) -> pa.Tabl
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=SCHEMA)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(
     times=st.lists(st.integers(-(10**13), END_OF_TIME_MS), min_size=1, max_size=20),
     size=st.integers(1, 10**9),
@@ -66,7 +66,7 @@ def test_windows_are_those_of_beam(times: list[int], size: int, offset: int) -> 
         assert window_bounds(number, policy) == (window.start.micros // 1000, window.end.micros // 1000)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(st.lists(st.tuples(st.integers(-20, 20), st.sampled_from(["NY", "CA", "", None])), max_size=30))
 def test_every_row_is_in_the_part_of_its_partition_and_window(rows: list[tuple[int, str | None]]) -> None:
     """Parts are a partition of the rows, in arrival order within, windows in order of time."""

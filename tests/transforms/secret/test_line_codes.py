@@ -39,7 +39,7 @@ def slow_codes(lines: NDArray[np.uint64], key: bytes, purpose: int) -> list[tupl
 WORDS = st.integers(0, 2**64 - 1) | st.integers(0, 1)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(
     data=st.data(),
     width=st.integers(0, 7),
@@ -104,7 +104,7 @@ def test_codes_are_uniform(fields: int) -> None:
     assert np.abs(bits.mean(axis=0) - 0.5).max() < 4.9 * 0.5 / np.sqrt(20_000)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(data=st.data(), count=st.integers(0, 30))
 def test_an_order_is_by_group_and_then_by_both_words(data: st.DataObject, count: int) -> None:
     """Also where the first words of codes are equal, or so near that one word with the group holds too little."""

@@ -13,6 +13,7 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from kanonflow.pipelines.runs.stream import summarize_stream
+from kanonflow.transforms.files.output_directories import make_output_directories, rejected_directory
 from kanonflow.transforms.files.state_versions import StateError
 from kanonflow.transforms.rows.elements import RejectedRows
 from kanonflow.transforms.sinks.gather_rejected import (
@@ -25,7 +26,7 @@ from kanonflow.transforms.sinks.gather_rejected import (
     gathered,
     with_part,
 )
-from kanonflow.transforms.sinks.sinks import WriteRejected, make_output_directories, rejected_directory
+from kanonflow.transforms.sinks.sinks import WriteRejected
 from tests.runners import bounded_pipeline, streaming_pipeline
 from tests.small_feeds import feed_policy
 

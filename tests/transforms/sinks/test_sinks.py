@@ -23,16 +23,11 @@ from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.schemas.release_format import RELEASE_FORMATS, SCHEMA_KEY
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.lineage.published_slots import PublishedSlots, holds_slots
 from kanonflow.transforms.lineage.release_lineage import Claim, Slot
 from kanonflow.transforms.rows.elements import RejectedRows, Release, to_ipc
-from kanonflow.transforms.sinks.sinks import (
-    WriteMetrics,
-    WriteRejected,
-    WriteReleases,
-    make_output_directories,
-    release_file,
-)
+from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases, release_file
 from tests.object_store import ObjectStore, object_store
 from tests.pass_through import exact_boxes, metrics_record
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline

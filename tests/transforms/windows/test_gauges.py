@@ -14,7 +14,8 @@ from apache_beam.metrics import Metrics, MetricsFilter
 
 from kanonflow.pipelines.terminal.progress import read_metrics
 from kanonflow.transforms.anonymize import KAnonymize
-from kanonflow.transforms.sinks.sinks import WriteMetrics, metrics_directory
+from kanonflow.transforms.files.output_directories import metrics_directory
+from kanonflow.transforms.sinks.sinks import WriteMetrics
 from kanonflow.transforms.windows import gauges as window_gauges
 from kanonflow.transforms.windows import wanted_left
 from kanonflow.transforms.windows.gauges import NAMESPACE, WindowGauges

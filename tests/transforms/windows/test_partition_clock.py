@@ -303,6 +303,4 @@ class ClockAgainstRows(RuleBasedStateMachine):
 
 
 TestClockAgainstRows = ClockAgainstRows.TestCase
-TestClockAgainstRows.settings = settings(
-    derandomize=True, deadline=None, max_examples=150, stateful_step_count=30
-)
+TestClockAgainstRows.settings = settings(derandomize=True, max_examples=150, stateful_step_count=30)

@@ -16,13 +16,9 @@ from apache_beam.utils.timestamp import Timestamp
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.anonymize import KAnonymize
+from kanonflow.transforms.files.output_directories import make_output_directories
 from kanonflow.transforms.rows.elements import RejectedRows
-from kanonflow.transforms.sinks.sinks import (
-    WriteMetrics,
-    WriteRejected,
-    WriteReleases,
-    make_output_directories,
-)
+from kanonflow.transforms.sinks.sinks import WriteMetrics, WriteRejected, WriteReleases
 from tests.driven_partitions import DrivenPartitions, SteppedPartitions
 from tests.runners import bounded_pipeline, loopback_pipeline, streaming_pipeline
 from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy, hourly, row

@@ -21,7 +21,7 @@ from tests.small_feeds import HOUR, SECRET, START, Row, bound_feed, feed_policy,
 LASTING = feed_policy(cohort="lasting", intake=12, max_delay="2h", events=True)
 WINDOW = feed_policy(max_delay="2h", events=True)
 
-checked = settings(derandomize=True, deadline=None, max_examples=60)
+checked = settings(derandomize=True, max_examples=60)
 
 
 class Watched:

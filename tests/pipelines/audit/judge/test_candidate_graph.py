@@ -62,7 +62,7 @@ def expand(fits: np.ndarray, row_size: list[int], record_size: list[int]) -> tup
 
 @pytest.mark.thorough
 @given(group_graphs(balanced=False))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_flow_places_as_many_rows_as_any_assignment(case: tuple) -> None:
     """The flow between groups is as large as the largest matching of single rows and records, and is one."""
     fits, row_size, record_size = case
@@ -79,7 +79,7 @@ def test_flow_places_as_many_rows_as_any_assignment(case: tuple) -> None:
 
 @pytest.mark.thorough
 @given(group_graphs(balanced=True), st.lists(st.integers(0, 2), min_size=10, max_size=10))
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 def test_components_of_groups_are_the_union_of_all_perfect_matchings(case: tuple, people: list[int]) -> None:
     """Components of groups give the allowed rows, records and individuals that enumerating every perfect
     matching of single rows and records gives."""
@@ -152,7 +152,7 @@ ranges = st.fixed_dictionaries(
         max_size=8,
     ),
 )
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_candidates_are_the_records_that_lie_in_the_box(records: list, rows: list) -> None:
     """The pairs found by sorting and bisection are those of testing every record against every box, with
     equal partition, a window in the release's range, closed ranges, sets and nulls."""
@@ -188,7 +188,7 @@ def test_candidates_are_the_records_that_lie_in_the_box(records: list, rows: lis
 
 
 @given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-9, 9)), max_size=20))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_rows_group_by_equality(keys: list[tuple[int, int]]) -> None:
     """Rows share a group exactly when they are equal, and groups come in the order of their keys."""
     first, group_of, size = group_rows(np.array(keys, np.int64).reshape(-1, 2))
@@ -202,7 +202,7 @@ ENDS = [-(2**63), -(2**62), -1, 0, 1, 2**40, 2**62, 2**63 - 1]
 
 
 @given(st.integers(1, 5), st.lists(st.lists(st.sampled_from(ENDS), min_size=5, max_size=5), max_size=12))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_rows_of_any_numbers_group_as_tuples_do(columns: int, rows: list[list[int]]) -> None:
     """Also where columns do not fit into one number together, or one of them spans all numbers."""
     keys = [tuple(row[:columns]) for row in rows]

@@ -14,7 +14,7 @@ bounds = st.tuples(st.integers(0, 3), st.integers(0, 3)).map(sorted)
 
 
 @given(st.lists(bounds, min_size=1, max_size=6), st.integers(1, 12), st.integers(2, 3))
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 def test_only_impossible_classes_are_refused(people: list, rows: int, k: int) -> None:
     """Whenever some numbers of rows within the bounds fill the class with every number shared by k, it
     passes."""
@@ -24,7 +24,7 @@ def test_only_impossible_classes_are_refused(people: list, rows: int, k: int) ->
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=7), st.integers(2, 3))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_known_counts_are_checked_exactly(counts: list[int], k: int) -> None:
     """Where the boxes leave no choice, a class passes exactly when every number of rows is shared by k."""
     known = np.array(counts)

@@ -70,7 +70,7 @@ def test_classes_that_lack_it_are_found(rule: str, words: str, tmp_path: Path) -
     assert "4.00" not in failures[0]
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, max_examples=120)
 @given(st.sampled_from(KINDS), st.sampled_from(DISTANCES), st.integers(0, 2**20))
 def test_the_audit_counts_as_the_twin_does(kind: str, distance: str, seed: int) -> None:
     """Two releases with boxes at random; codes in another order than values; nulls are a value."""

@@ -44,7 +44,7 @@ def enumerated(fits: list[list[bool]], row: int, record: int) -> tuple[int, int]
 
 
 @given(group_graphs(balanced=True))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 def test_one_known_match_leaves_what_enumeration_leaves(case: tuple) -> None:
     """The figures are those of taking out one allowed pair of a row and a record."""
     fits, row_size, record_size = case

@@ -103,7 +103,7 @@ def releases(draw: st.DrawFn) -> tuple[list[list[tuple[int, int]]], list[bool], 
 
 
 @given(releases())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_narrowing_keeps_every_answer(
     release: tuple[list[list[tuple[int, int]]], list[bool], Demands],
 ) -> None:
@@ -121,7 +121,7 @@ def test_narrowing_keeps_every_answer(
 
 
 @given(releases())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_sets_that_are_left_are_those_of_all_answers(
     release: tuple[list[list[tuple[int, int]]], list[bool], Demands],
 ) -> None:

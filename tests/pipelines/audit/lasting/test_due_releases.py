@@ -98,7 +98,7 @@ def test_rows_that_may_wait_are_nowhere_for_sure() -> None:
     assert told(groups, units, two[:1], [1], waiting=True) == [(0, 0, True)]
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=5),
     st.lists(st.integers(0, 2), min_size=5, max_size=5),

@@ -62,7 +62,7 @@ def by_columns(
     return rows, sum(broken for _, broken in chunks)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.sampled_from(PIECES) | st.sampled_from(LINES), max_size=30),
     st.sampled_from([4, 9, 40, 2**20]),

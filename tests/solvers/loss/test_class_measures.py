@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.class_measures import (
-    average_candidates,
+from kanonflow.solvers.loss.class_measures import (
     average_class_size,
-    candidate_discernibility,
+    class_sizes,
     classification_accuracy,
     classification_metric,
     discernibility,
     general_total_loss,
     graph_classification_metric,
+    level_of_generalization,
 )
 from kanonflow.solvers.loss.ncp import gcp
 from kanonflow.solvers.problem.table import Table
@@ -57,14 +57,16 @@ def test_classification_metric_by_hand() -> None:
 
 def test_sizes_by_hand() -> None:
     """Three classes of 2 rows: C_AVG 1 at k = 2, CA 0 at k = 3; DM 3 x 4 and 7 for the row that waits."""
-    assert average_class_size(CLASSES, 2) == 1.0
-    assert classification_accuracy(CLASSES, 2) == 1.0
-    assert classification_accuracy(CLASSES, 3) == 0.0
-    assert discernibility(CLASSES) == 12 + 7
-    mixed = Partition(np.array([0, 0, 0, 1], dtype=np.int32))
+    sizes = class_sizes(CLASSES)
+    assert sizes.tolist() == [2, 2, 2]
+    assert average_class_size(sizes, 2) == 1.0
+    assert classification_accuracy(sizes, 2) == 1.0
+    assert classification_accuracy(sizes, 3) == 0.0
+    assert discernibility(sizes, 1) == 12 + 7
+    mixed = class_sizes(Partition(np.array([0, 0, 0, 1], dtype=np.int32)))
     assert classification_accuracy(mixed, 2) == 0.5
     assert average_class_size(mixed, 2) == 1.0
-    assert discernibility(mixed) == 10
+    assert discernibility(mixed, 0) == 10
 
 
 def test_nothing_released() -> None:
@@ -72,17 +74,21 @@ def test_nothing_released() -> None:
     nobody = Partition(np.full(7, -1, dtype=np.int32))
     assert general_total_loss(TABLE, nobody) == pytest.approx(100.0)
     assert classification_metric(nobody, INCOME) == 1.0
-    assert (average_class_size(nobody, 2), classification_accuracy(nobody, 2)) == (0.0, 1.0)
-    assert discernibility(nobody) == 49
+    sizes = class_sizes(nobody)
+    assert (average_class_size(sizes, 2), classification_accuracy(sizes, 2)) == (0.0, 1.0)
+    assert discernibility(sizes, 7) == 49
 
 
-def test_measures_of_graphs_are_those_of_classes_where_slots_are_classes() -> None:
-    """Slots {0, 1}, {0, 1}, {2, 3}, {2, 3}: two candidates each, an error in each of the two last slots' four edges."""
+def test_the_metric_of_a_graph_is_that_of_classes_where_slots_are_classes() -> None:
+    """Slots {0, 1}, {0, 1}, {2, 3}, {2, 3}: an error in each of the two last slots' four edges."""
     members = np.array([[0, 1], [1, 0], [2, 3], [3, 2]], dtype=np.int32)
     classes = Partition(np.array([0, 0, 1, 1], dtype=np.int32))
-    candidates = np.full(4, 2)
-    assert candidate_discernibility(candidates) == discernibility(classes) == 8
-    assert average_candidates(candidates, 2) == average_class_size(classes, 2) == 1.0
-    values = INCOME[:4]
-    assert graph_classification_metric(members, values) == classification_metric(classes, values) == 0.25
-    assert average_candidates(np.empty(0), 2) == 0.0
+    assert graph_classification_metric(members, INCOME[:4]) == 0.25
+    assert classification_metric(classes, INCOME[:4]) == 0.25
+
+
+def test_levels_of_the_papers_example() -> None:
+    """S1, 2.4: heights 3, 4 and 1; one step of the first is .11, one of the last .33."""
+    nodes = np.array([(1, 0, 0), (0, 0, 1), (3, 4, 1), (0, 0, 0)], dtype=np.int32)
+    assert level_of_generalization(nodes, (3, 4, 1)).round(2).tolist() == [0.11, 0.33, 1.0, 0.0]
+    assert level_of_generalization(nodes[:, :1] * 0, (0,)).tolist() == [0.0] * 4

@@ -1,7 +1,7 @@
-"""Measures of classes and what stands for them on graphs, straight from their definitions (S4, eq. 12-18).
+"""Measures of closed classes and of levels, straight from their definitions (S4, eq. 12-18; S1, eq. 1).
 
-Rows that wait are suppressed: CM counts each of them as an error and DM as hidden among all n rows; C_AVG and CA
-look at classes only. GenTotal-IL counts a waiting row as fully generalized, at 1 in each attribute.
+``left_out`` are rows that stand in no class. They count as suppressed: CM takes each of them for an error, DM for
+hidden among all rows, and GenTotal-IL for fully generalized. C_AVG and CA look at classes only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,21 @@ def flat_height(codes: NDArray[np.int32]) -> float:
     return float(codes.size > 1)
 
 
+def class_sizes(partition: Partition) -> NDArray[np.int64]:
+    """Rows of each class, int64 (classes,). O(n)."""
+    return np.bincount(partition.labels[partition.labels >= 0], minlength=partition.classes).astype(np.int64)
+
+
+def total_loss(shares: Sequence[float], left_out: float) -> float:
+    """GenTotal-IL in [0, 100] from what it is the mean of (S4, eq. 13): ``100 ((1 - w) mean_j s_j + w)``.
+
+    shares: of each attribute, the mean over the rows that went out of their width over the domain's, or of the height
+    of their subtree over the tree's. left_out: w, the share of the rows that did not. 0 without attributes.
+    """
+    mean = sum(shares) / len(shares) if shares else 0.0
+    return 100.0 * ((1.0 - left_out) * mean + left_out)
+
+
 def general_total_loss(table: Table, partition: Partition, heights: Sequence[Height] | None = None) -> float:
     """GenTotal-IL in [0, 100] (S4, eq. 13-14).
 
@@ -32,20 +47,23 @@ def general_total_loss(table: Table, partition: Partition, heights: Sequence[Hei
     each categorical attribute, over the distinct codes of a class; None: ``flat_height`` for all. Attribute weights do
     not count. O(n d log n).
     """
-    kept = partition.labels >= 0
-    n, d, dn = table.records, table.attributes, table.numeric.shape[1]
+    n, numeric = table.records, table.numeric.shape[1]
     if n == 0:
         return 0.0
-    total = float(attribute_ncp(table, partition)[:dn].sum()) * int(kept.sum())
-    labels = partition.labels[kept].astype(np.int64)
-    sizes = np.bincount(labels, minlength=partition.classes)
-    for j, column in enumerate(table.categorical[kept].T):
+    sizes = class_sizes(partition)
+    rows = int(sizes.sum())
+    shares = attribute_ncp(table, partition)[:numeric].tolist()
+    labels = partition.labels[partition.labels >= 0].astype(np.int64)
+    for j, column in enumerate(table.categorical[partition.labels >= 0].T):
         height = flat_height if heights is None else heights[j]
         held = np.unique(np.stack([labels, column.astype(np.int64)], axis=1), axis=0)
-        cuts = np.searchsorted(held[:, 0], np.arange(partition.classes + 1))
-        for number, size in enumerate(sizes):
-            total += size * height(held[cuts[number] : cuts[number + 1], 1].astype(np.int32))
-    return 100.0 * (total + int((~kept).sum()) * d) / (n * d)
+        cuts = np.searchsorted(held[:, 0], np.arange(sizes.size + 1))
+        lost = sum(
+            size * height(held[cuts[number] : cuts[number + 1], 1].astype(np.int32))
+            for number, size in enumerate(sizes.tolist())
+        )
+        shares.append(lost / max(rows, 1))
+    return total_loss(shares, 1.0 - rows / n)
 
 
 def classification_errors(groups: NDArray[np.int64], values: NDArray[np.int64]) -> int:
@@ -60,7 +78,8 @@ def classification_errors(groups: NDArray[np.int64], values: NDArray[np.int64]) 
 
 
 def classification_metric(partition: Partition, values: NDArray[np.int64]) -> float:
-    """CM in [0, 1] (S4, eq. 16-17): share of the rows that wait or whose value is not the majority's of their class.
+    """CM in [0, 1] (S4, eq. 16-17): share of the rows that are left out or whose value is not the majority's of their
+    class.
 
     values: int64 (n,), the class label to predict (a sensitive field). O(n log n).
     """
@@ -79,33 +98,27 @@ def graph_classification_metric(members: NDArray[np.int32], values: NDArray[np.i
     return classification_errors(groups, values[members.ravel()]) / max(n * k, 1)
 
 
-def average_class_size(partition: Partition, k: int) -> float:
-    """C_AVG = n / (|EC| k) over the released rows (S4, eq. 18; LeFevre et al. 2006): 1 when every class has k rows."""
-    return float((partition.labels >= 0).sum() / max(partition.classes * k, 1))
+def average_class_size(sizes: NDArray[np.int64], k: int) -> float:
+    """C_AVG = n / (|EC| k) over the rows in classes (S4, eq. 18; LeFevre et al. 2006): 1 when every class has k rows.
+
+    sizes: int64 (classes,), rows of each; 0 without classes.
+    """
+    return float(sizes.sum() / max(sizes.size * k, 1))
 
 
-def classification_accuracy(partition: Partition, k: int) -> float:
+def classification_accuracy(sizes: NDArray[np.int64], k: int) -> float:
     """CA in [0, 1] (S4, eq. 12): share of the classes that have at least k rows; 1 without classes."""
-    sizes = np.bincount(partition.labels[partition.labels >= 0], minlength=partition.classes)
     return float((sizes >= k).mean()) if sizes.size else 1.0
 
 
-def discernibility(partition: Partition) -> int:
-    """DM = sum over classes of |EC|^2, plus n for each row that waits (Bayardo & Agrawal 2005)."""
-    kept = partition.labels >= 0
-    sizes = np.bincount(partition.labels[kept], minlength=1).astype(np.int64)
-    return int((sizes**2).sum() + (~kept).sum() * kept.size)
+def discernibility(sizes: NDArray[np.int64], left_out: int) -> int:
+    """DM = sum over classes of |EC|^2, plus n for each row that is left out, of all n (Bayardo & Agrawal 2005)."""
+    return int((sizes**2).sum()) + left_out * (int(sizes.sum()) + left_out)
 
 
-def candidate_discernibility(candidates: NDArray[np.int64]) -> int:
-    """DM_h = sum over rows of |cand(i)|; for classes it is DM.
+def level_of_generalization(levels: NDArray[np.int32], heights: Sequence[int]) -> NDArray[np.float64]:
+    """LOG (Prec) of nodes in [0, 1], float64 (m,): mean over attributes of level / height (S1, eq. 1 and 2).
 
-    candidates: int64 (n,), of each row how many records its published row may belong to (the audit's candidates; k for
-    each row of a k-regular graph).
+    levels: int32 (m, d), d at least 1. heights: of each hierarchy, steps from a leaf to the root; 0 counts 0.
     """
-    return int(candidates.sum())
-
-
-def average_candidates(candidates: NDArray[np.int64], k: int) -> float:
-    """C_AVG_h = mean |cand(i)| / k; for classes of equal size it is C_AVG. candidates: as above."""
-    return float(candidates.mean() / k) if candidates.size else 0.0
+    return np.asarray((levels / np.maximum(np.array(heights, dtype=np.float64), 1.0)).mean(axis=1))
