@@ -221,7 +221,10 @@ LINES = {
         (51_040, "explain tries what counts by some fields need; a report says what they will be off by"),
         (51_640, "releases go to tables of Iceberg, and are told of to OpenLineage, once"),
         (52_220, "plausible intervals beside the certain bounds"),
-        (52_580, "compare tells the measures of the literature, learns a class field, and sweeps suppression"),
+        (
+            52_580,
+            "compare tells the measures of the literature, learns a class field, and sweeps suppression",
+        ),
     ],
     "transforms": [
         (13_300, "as counted first"),

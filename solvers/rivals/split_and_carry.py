@@ -1,9 +1,7 @@
 """Split & Carry: a sorted order cut into segments, each grouped at least cost by an integer program.
 
-Source: Liang & Samavi 2020; S0, section 2. The rows are sorted as for l-greedy. All rows of a segment are grouped into
-classes of k; those classes that hold one of its last k rows are taken apart again and carried on into the next segment,
-so that no border of a segment is one of classes. What that is worth, and why it stays behind l-greedy, is in
-docs/decisions/131-split-and-carry-at-its-standing.md.
+Source: Liang & Samavi 2020; S0, section 2; decision 131. Rows are sorted as for l-greedy, those of a segment grouped in
+classes of k; classes that hold one of its last k rows are carried on, so that no border of a segment is theirs.
 """
 
 from __future__ import annotations
@@ -64,10 +62,9 @@ def _segment(
     if rows.size % k or count_columns(kinds, k) > columns:
         return blocks
     labels = least_cost_labels(values, kinds, who if distinct else None, k, nodes)
-    if labels is None:
+    if labels is None or (np.all(blocks >= 0) and _range_sum(values, blocks) <= _range_sum(values, labels)):
         return blocks
-    worse = np.all(blocks >= 0) and _range_sum(values, blocks) <= _range_sum(values, labels)
-    return blocks if worse else labels
+    return labels
 
 
 def split_and_carry_members(
