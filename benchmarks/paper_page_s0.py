@@ -265,7 +265,7 @@ def _hungarian_first(results: Results) -> str:
 
 
 def _split_to_greedy(results: Results) -> str:
-    said, below = [], {start: 0 for start in STARTS[:2]}
+    said, below = [], dict.fromkeys(STARTS[:2], 0)
     lines = _cells(results, start="split-and-carry")
     for line in lines:
         cell = {name: line[name] for name in ("data", "rows", "k")}
@@ -286,7 +286,7 @@ def _searched_beats_split(results: Results) -> str:
             (other,) = _cells(results, data=line["data"], rows=line["rows"], k=line["k"], start=start)
             cells += 1
             held += other["S0 GCP"] < line["GCP"]
-    return f"{'held' if held == cells else 'not held'} in {held} of {cells} cells"
+    return f"{'held' if held == cells else 'not always held'}: in {held} of {cells} cells, by S0's search"
 
 
 def _sil_above(results: Results) -> str:
