@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import paper_page_s0, paper_page_s1, paper_page_s2
+from benchmarks import paper_page_s0, paper_page_s1, paper_page_s2, paper_page_s4
 from benchmarks.paper_page import PaperPage, Results
 from benchmarks.result_files import RESULTS
 
@@ -16,6 +16,7 @@ PAGES: tuple[PaperPage, ...] = (
     paper_page_s0.PAGE,
     paper_page_s1.PAGE,
     paper_page_s2.PAGE,
+    paper_page_s4.PAGE,
 )
 
 

@@ -77,11 +77,18 @@ def seeded(table, k: int, pick: Callable[[int], int], *, spread: bool) -> list[l
 
 
 def value_distance(table, row: int, rows: list[int]) -> float:
-    """From the mean of some rows: numbers, at most the weight; values by the share of rows that lack them."""
+    """From the mean of some rows: numbers, at most the weight; values by the share of rows that lack them.
+
+    In a hierarchy the mean over the rows of what the node above both costs.
+    """
     weights = (table.weights / table.weights.sum()).tolist()
     dn = table.numeric.shape[1]
     total = 0.0
     for j in range(dn):
+        if table.heights and table.heights[j] is not None:
+            met = [naive.ncp(table, [row, other])[j] for other in rows]
+            total += weights[j] * sum(met) / len(met)
+            continue
         # A null sits three domains away, as in features.
         value, *others = (
             3.0 if math.isnan(table.numeric[r, j]) else float(table.numeric[r, j]) for r in [row, *rows]
@@ -120,9 +127,12 @@ def oka(table, k: int, shuffled: Callable[[list[int]], list[int]]) -> list[list[
 
 
 def mondrian(table, rows: list[int], k: int, *, relaxed: bool) -> list[list[int]]:
-    """LeFevre et al. 2006, by recursion; values of a categorical attribute are ordered by code, nulls come last."""
+    """LeFevre et al. 2006, by recursion; numbers ascend, nulls last; categories stand by frequency among ``rows``."""
     weights = (table.weights / table.weights.sum()).tolist()
     dn = table.numeric.shape[1]
+
+    def heights(j: int):
+        return table.heights[j] if j < dn and table.heights else None
 
     def values(j: int, row: int) -> float:
         if j >= dn:
@@ -135,14 +145,41 @@ def mondrian(table, rows: list[int], k: int, *, relaxed: bool) -> list[list[int]
             return (len({values(j, row) for row in rows}) - 1) * price
         return weights[j] * naive.ncp(table, rows)[j]
 
+    def numbers_then_place(row: int) -> tuple[float, ...]:
+        return (*(values(j, row) for j in range(dn) if heights(j) is None), float(row))
+
+    def meet(j: int, group: list[int]) -> float:
+        """Of a hierarchy the NCP of the node above some rows; without one any two values meet at the root."""
+        if heights(j) is not None:
+            return naive.ncp(table, group)[j]
+        return float(len({values(j, row) for row in group}) > 1)
+
+    def by_frequency(j: int, below: list[int]) -> list[int]:
+        if meet(j, below) == 0.0:
+            return below
+        children: list[list[int]] = []
+        for row in below:
+            for child in children:
+                if meet(j, [child[0], row]) < meet(j, below):
+                    child.append(row)
+                    break
+            else:
+                children.append([row])
+        children.sort(key=lambda child: (-len(child), min(map(numbers_then_place, child))))
+        return [row for child in children for row in by_frequency(j, child)]
+
     if len(rows) >= 2 * k:
         left = list(range(table.attributes))
         while left:
             j = first_least(left, lambda attribute: -width(attribute))
             left.remove(j)
             ranked = sorted(rows, key=lambda row, j=j: values(j, row))
+            if j >= dn or heights(j) is not None:
+                ranked = by_frequency(j, rows)
             median = values(j, ranked[(len(rows) - 1) // 2])
-            cut = len(rows) // 2 if relaxed else sum(values(j, row) <= median for row in rows)
+            cut = len(rows) // 2
+            if not relaxed:
+                cut = max(place for place, row in enumerate(ranked) if values(j, row) == median) + 1
             if (relaxed or width(j) > 0) and min(cut, len(rows) - cut) >= k:
                 sides = ranked[:cut], ranked[cut:]
                 return [part for side in sides for part in mondrian(table, side, k, relaxed=relaxed)]

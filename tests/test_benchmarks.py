@@ -17,13 +17,16 @@ from benchmarks import (
     adult_loss,
     assess,
     audit_window,
+    category_order,
     certified_gap,
     diversity,
     expected_errors,
     heterogeneous,
     hierarchies,
     imputed_models,
+    kab_search,
     kab_tables,
+    kab_variants,
     main_job,
     membership,
     merging,
@@ -43,6 +46,7 @@ from benchmarks import (
     worth,
 )
 from benchmarks import classes as classes_benchmark
+from benchmarks.adult_taxonomies import hierarchy_height
 from benchmarks.call_log import watch
 from benchmarks.data_sets import (
     ADULT,
@@ -78,13 +82,16 @@ pytestmark = pytest.mark.thorough
 BENCHMARKS = (
     adult_loss,
     assess,
+    category_order,
     certified_gap,
     classes_benchmark,
     diversity,
     expected_errors,
     hierarchies,
     imputed_models,
+    kab_search,
     kab_tables,
+    kab_variants,
     main_job,
     membership,
     merging,
@@ -418,7 +425,7 @@ def test_heights_of_a_hierarchy_file(tmp_path: Path) -> None:
     """The share of the tree's height at which values meet: brothers half-way, strangers at the root."""
     path = tmp_path / "tree.csv"
     path.write_text("a;x;*\nb;x;*\nc;y;*\n", encoding="utf-8")
-    height = kab_tables.hierarchy_height(path, ["a", "b", "c"])
+    height = hierarchy_height(path, ["a", "b", "c"])
     assert [height(np.array(codes, dtype=np.int32)) for codes in ([1], [0, 1], [0, 2], [0, 1, 2])] == [
         0,
         0.5,

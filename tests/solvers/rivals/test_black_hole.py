@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.kab_tables import best_restart
+from benchmarks.kab_search import best_restart
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError

@@ -31,7 +31,7 @@ from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.individuals import gather_individuals
 from tests import naive, naive_clusterings
-from tests.mixed_tables import mixed_table, tables
+from tests.mixed_tables import mixed_table, tables, tree_heights, tree_paths
 
 pytestmark = pytest.mark.thorough
 
@@ -95,13 +95,13 @@ def test_ika_and_ncp_clustering_are_their_twin(table: Table, k: int, seed: int, 
 
 
 @settings(derandomize=True, max_examples=60)
-@given(st.integers(0, 2**20), st.integers(6, 18), st.integers(2, 4), st.integers(0, 99))
-def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int) -> None:
+@given(st.integers(0, 2**20), st.integers(6, 18), st.integers(2, 4), st.integers(0, 99), st.integers(0, 2))
+def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int, trees: int) -> None:
     """One pass, shedding, absorbing, with means from lists of rows; numbers that differ, so that no means tie."""
-    table = mixed_table(drawn, n, nulls=0.0)
-    table = replace(table, numeric=np.random.default_rng(drawn).random((n, 2)))
+    table = mixed_table(drawn, n, numeric=2 + trees, trees=trees)
+    table.numeric[:, trees:] = np.random.default_rng(drawn).random((n, 2))
     if n > 8:
-        table.numeric[0, 0] = np.nan
+        table.numeric[0, trees] = np.nan
     expected = naive_clusterings.oka(table, k, SplitMix(seed).shuffled)
     assert label_sets(clustered("oka", table, k, seed)) == as_sets(expected)
 
@@ -109,10 +109,72 @@ def test_oka_is_its_twin(drawn: int, n: int, k: int, seed: int) -> None:
 @settings(derandomize=True, max_examples=60)
 @given(tables(trees=True, most=40, individuals=False), st.integers(2, 4), st.booleans())
 def test_mondrian_is_its_twin(table: Table, k: int, relaxed: bool) -> None:
-    """Cuts at medians, widest attribute first, by recursion."""
+    """Cuts at medians, widest attribute first, by recursion; categories by how frequent they are in what is cut."""
     expected = naive_clusterings.mondrian(table, list(range(table.records)), k, relaxed=relaxed)
     labels = clustered("relaxed-mondrian" if relaxed else "mondrian", table, k, 1)
     assert label_sets(labels) == as_sets(expected)
+
+
+@settings(derandomize=True, max_examples=120)
+@given(
+    tables(most=60),
+    st.integers(0, 2**20),
+    st.integers(2, 4),
+    st.booleans(),
+)
+def test_mondrian_does_not_ask_how_categories_are_numbered(
+    table: Table, drawn: int, k: int, relaxed: bool
+) -> None:
+    """Whatever the codes of categories, and whoever has several rows, the same rows are put together."""
+    if gather_individuals(table).rows.size < k:
+        return
+    rng = np.random.default_rng(drawn)
+    codes = np.stack(
+        [
+            rng.permutation(size)[column]
+            for column, size in zip(table.categorical.T, table.cardinality, strict=True)
+        ],
+        axis=1,
+    )
+    name = "relaxed-mondrian" if relaxed else "mondrian"
+    renumbered = replace(table, categorical=codes.astype(np.int32))
+    assert label_sets(clustered(name, renumbered, k, 1)) == label_sets(clustered(name, table, k, 1))
+
+
+@settings(derandomize=True, max_examples=120)
+@given(st.integers(0, 2**20), st.integers(6, 60), st.integers(2, 4), st.booleans())
+def test_mondrian_does_not_ask_how_siblings_of_a_hierarchy_are_ordered(
+    drawn: int, n: int, k: int, relaxed: bool
+) -> None:
+    """Lines of a hierarchy's file may stand in any order."""
+    rng = np.random.default_rng(drawn)
+    table = mixed_table(drawn, n, trees=1)
+    paths = tree_paths(drawn, 9)
+    letters = [dict(zip("abcd", rng.permutation(4), strict=True)) for _ in range(max(map(len, paths)))]
+    order = sorted(
+        range(9), key=lambda leaf: [letters[depth][each] for depth, each in enumerate(paths[leaf])]
+    )
+    column = table.numeric[:, 0]
+    known = ~np.isnan(column)
+    moved = column.copy()
+    moved[known] = np.argsort(order)[np.rint(column[known] * 8).astype(int)] / 8
+    turned = replace(
+        table,
+        numeric=np.stack([moved, table.numeric[:, 1]], axis=1),
+        heights=(tree_heights([paths[leaf] for leaf in order]), None),
+    )
+    name = "relaxed-mondrian" if relaxed else "mondrian"
+    assert label_sets(clustered(name, turned, k, 1)) == label_sets(clustered(name, table, k, 1))
+
+
+def test_mondrian_cuts_off_a_value_of_more_than_half_of_the_rows() -> None:
+    """In the last place of an alphabet it would take all rows to its side, and no cut would stand."""
+    codes = np.array([[4]] * 12 + [[0], [1], [2], [3]], dtype=np.int32)
+    table = Table(np.empty((16, 0)), codes, np.array([5], dtype=np.int64), np.ones(1))
+    assert label_sets(clustered("mondrian", table, 4, 1)) == {
+        frozenset(range(12)),
+        frozenset(range(12, 16)),
+    }
 
 
 @pytest.mark.parametrize("name", CLUSTERINGS)
