@@ -55,8 +55,8 @@ STARTS = (
 )
 SEED = 1
 ROWS = [1_000, 2_000, 5_000]
-# Beyond this Split & Carry, at 20-40 ms a row, is not run here.
-MOST_ROWS_SPLIT = 1_000
+# Beyond this Split & Carry, at 10 ms a row, is not run here.
+MOST_ROWS_SPLIT = 2_000
 COLUMNS = (
     "data",
     "rows",

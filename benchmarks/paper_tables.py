@@ -67,7 +67,7 @@ def heuristics_and_searches(
     for name in names:
         for rows, k in rows_to_ks:
             data = bench.table(name, rows)
-            for start in HEURISTICS if data is not None else ():
+            for start in bench.settings.starts if data is not None else ():
                 line = searched_from(bench, name, data, k, start) if data is not None else None
                 if line is not None:
                     table.rows.append((name, rows, k, start, *line))
@@ -206,6 +206,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--data", nargs="+", choices=DATA_SETS, default=list(DATA_SETS))
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[1_000, 5_000, 20_000], help="the first: gcp, anytime"
+    )
+    parser.add_argument(
+        "--starts", nargs="+", choices=HEURISTICS, default=list(HEURISTICS), help="of gcp, growth"
     )
     parser.add_argument("--sil-rows", type=int, default=500, help="of the parts sil and perturbation")
     parser.add_argument("--optimum-rows", type=int, default=5_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import paper_tables
+from benchmarks import paper_tables, segments, small_example
 from benchmarks.data_sets import VARIABLE
 from benchmarks.generated_tables import census_table, wide_table
 from benchmarks.paper_runs import improvement
@@ -41,6 +41,39 @@ def test_single_parts_leave_the_whole_result_alone(tmp_path: Path, monkeypatch: 
         "paper_tables_perturbation.json",
         "paper_tables_perturbation.md",
     ]
+
+
+def test_l_greedy_chooses_the_same_with_and_without_increments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fig. 4 compares two ways to the same classes; a name of its own keeps other results."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    part = ["--parts", "l-greedy", "--name", "four", "--rows", "60", "90", "--data", "wide-23", "census-4"]
+    assert paper_tables.main(["--results", str(tmp_path), *part]) == 0
+    (table,) = json.loads((tmp_path / "four.json").read_text())["tables"]
+    assert [(line["data"], line["rows"], line["same classes"]) for line in table["rows"]] == [
+        (name, rows, True) for name in ("wide-23", "census-4") for rows in (60, 90)
+    ]
+
+
+def test_longer_segments_lose_less(tmp_path: Path) -> None:
+    """Sorted blocks alone lose most, by both orders each cell is measured."""
+    given = ["--rows", "60", "--k", "3", "--columns", "0", "500", "--results", str(tmp_path)]
+    assert segments.main(given) == 0
+    (table,) = json.loads((tmp_path / "segments.json").read_text())["tables"]
+    losses = {(line["data"], line["variance"], line["columns"]): line["GCP"] for line in table["rows"]}
+    assert len(losses) == 6
+    for data in ("census-4", "even"):
+        assert losses[data, "ascending", 500] < losses[data, "ascending", 0]
+
+
+def test_the_example_of_s2_is_measured(tmp_path: Path) -> None:
+    """The printed graph is one; no graph is below the bound."""
+    assert small_example.main(["--results", str(tmp_path)]) == 0
+    (table,) = json.loads((tmp_path / "small_example.json").read_text())["tables"]
+    by = {line["graph"]: line["to the printed"] for line in table["rows"]}
+    assert by[small_example.PRINTED_NAME] == 1
+    assert min(by.values()) == pytest.approx(by["proven bound"], abs=1e-9)
 
 
 def test_generated_tables_are_seeded_and_have_their_shape() -> None:

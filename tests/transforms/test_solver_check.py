@@ -67,7 +67,7 @@ def test_what_split_and_carry_does_not_know_is_refused_with_the_policy() -> None
     with pytest.raises(PolicyError) as refused:
         check_solver(graph_policy(solver={"method": "split-and-carry"}, k=21))
     assert "solver.method: split-and-carry takes numbers and dates only, not job" in str(refused.value)
-    assert "k: solver.method split-and-carry takes at most 10" in str(refused.value)
+    assert "k: solver.method split-and-carry takes at most 5" in str(refused.value)
     assert "max_window_rows" in str(refused.value)
 
 
