@@ -265,6 +265,7 @@ LINES = {
         (21_060, "how people crowd in a domain is measured"),
         (21_110, "parameters of a method, refused by name elsewhere"),
         (21_165, "what a solver sees of a table, for those who try solvers"),
+        (21_310, "one module knows where files are; metrics tell measures of classes and levels"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
