@@ -47,7 +47,6 @@ from kanonflow.pipelines.estimates.hull_draws import (
     set_hull,
 )
 from kanonflow.schemas.errors import InputError
-from kanonflow.schemas.published_member import PUBLISHED
 
 if TYPE_CHECKING:
     from kanonflow.pipelines.analysis.released_table import ReleasedTable
@@ -126,7 +125,7 @@ def _members(release: ReleasedTable) -> Int64s | None:
     if release.form.single_rows:
         return np.arange(len(release))
     for field in release.fields:
-        if field.coarse == PUBLISHED:
+        if field.of_members:
             coded = release.arrow().column(field.name).combine_chunks().dictionary_encode()
             return np.asarray(coded.indices).astype(np.int64)
     return None

@@ -13,6 +13,7 @@ import pyarrow as pa
 from kanonflow.schemas.avro_schema import PROPERTY, avro_to_arrow
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.prefix_tree import PrefixOf, PrefixTree
+from kanonflow.schemas.published_member import PUBLISHED
 
 WINDOW = ("window_start", "window_end")
 _EPOCH_NAMES = ("epoch", "release_epoch", "kanonflow_epoch")
@@ -45,6 +46,11 @@ class ReleasedField:
     tree: PrefixTree | None = None
     coarse: str = ""
     scale: str = dataclasses.field(default="", compare=False)  # it changes nothing of what boxes mean
+
+    @property
+    def of_members(self) -> bool:
+        """Whether it is the policy's ``publish_member``: a number a person."""
+        return self.coarse == PUBLISHED
 
 
 @dataclass(frozen=True)

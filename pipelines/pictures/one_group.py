@@ -34,7 +34,8 @@ def one_group(release: ReleasedTable, seed: int = 1) -> Iterator[Block]:
     typical = int(np.argmin(np.abs(sizes - np.median(sizes))))
     begin = int(sizes[:typical].sum())
     rows = pa.array(np.sort(boxes.rows[begin : begin + int(sizes[typical])])[:MOST_ROWS])
-    payload = [field.name for field in release.fields if field.kind in _PAYLOAD]
+    # A person's number stands in releases and nowhere else.
+    payload = [field.name for field in release.fields if field.kind in _PAYLOAD and not field.of_members]
     shown = [*quasis[:MOST_FIELDS], *payload[: max(1, MOST_FIELDS - len(quasis))]]
     group = ReleasedTable(release.arrow().take(rows), release.form)
     draws, random = hull_draws(group), np.random.default_rng(seed)
