@@ -105,7 +105,8 @@ class Crowd:
         schema = quasi_schema(self.bound)
         values = self.canonical(rows).select(schema.names).cast(schema)
         ends = np.full((count, len(schema.names)), DAY_MS, dtype=np.int64)
-        return rows, Pool(digests[order], values, ends, np.zeros(order.size, dtype=np.bool_))
+        unchanged, untried = np.zeros(count, dtype=np.bool_), np.full(count, -1, dtype=np.int64)
+        return rows, Pool(digests[order], values, ends, unchanged, untried)
 
     def canonical(self, rows: pa.Table) -> pa.Table:
         """The rows as a partition gets them."""
