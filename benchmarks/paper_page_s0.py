@@ -23,7 +23,7 @@ SIL = "SIL of heuristics"
 FILES = {
     1_000: ("paper_tables_gcp",),
     5_000: ("paper_tables_gcp_5000", "paper_tables_gcp_5000_larger_k", "paper_tables_split_and_carry"),
-    10_000: ("paper_tables_gcp_10000",),
+    10_000: ("paper_tables_gcp_10000", "paper_tables_gcp_10000_larger_k"),
 }
 GROWTH = "paper_tables_growth"
 SIL_FILES = ("paper_tables_sil", "paper_tables_sil_5000")
