@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import secrets
 import signal
@@ -348,9 +347,8 @@ def _run_until_end(
     Raises NotBegunError: the job is not there. JobManagerGoneError: its cluster is not. LeftRunning: Ctrl-C.
     """
     ended, refused, name = end_file(options.output), RefusedState(options.output), start.job["name"]
-    _remove(ended)
-    _remove(refusal_file(options.output))
-    _remove(measured_file(options.output))
+    # What an earlier job said about itself is not about this one.
+    storage.delete([ended, refusal_file(options.output), measured_file(options.output)])
     try:
         result = pipeline.run()
         _heed_interrupts()
@@ -392,15 +390,6 @@ def _heed_interrupts() -> None:
     """Make Ctrl-C a KeyboardInterrupt again: Beam's job server takes the signal to stop itself, and says nothing."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _remove(path: str) -> None:
-    """What an earlier job said about itself is not about this one."""
-    if is_local(path):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-    elif storage.exists(path):
-        storage.delete([path])
 
 
 def _has_begun(result: Any, options: RunOptions, name: str) -> bool:

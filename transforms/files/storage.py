@@ -107,5 +107,6 @@ def delete(paths: Iterable[str]) -> None:
         if is_local(path):
             with suppress(FileNotFoundError):
                 os.unlink(path)
-        else:
-            stores().delete([literal(path)])
+        elif exists(path):
+            # Of Beam's stores this one alone looks for files by a glob here; the others take a name as it is.
+            stores().delete([literal(path) if scheme_of(path) == "gs" else path])

@@ -36,8 +36,7 @@ def divided_people(output: str) -> int:
 def forget_divided_people(output: str) -> None:
     """Remove what a run that published nothing has written down here: the one that begins is another."""
     paths = [*_counts(output), *([] if promise_is_made(output) else [storage.join(output, PROMISE)])]
-    if paths:
-        storage.delete(paths)
+    storage.delete(paths)
 
 
 def told_count(people: int) -> int:
@@ -47,5 +46,4 @@ def told_count(people: int) -> int:
 
 
 def _counts(output: str) -> list[str]:
-    folder = divided_directory(output)
-    return storage.paths_below(folder, "*")
+    return storage.paths_below(divided_directory(output), "*")

@@ -73,10 +73,13 @@ class RejectedRecords:
 
 
 def files_named(pattern: str) -> list[str]:
-    """The files that a path or a glob names. A file or folder that is there by its name is that one."""
-    path = Path(pattern)
+    """The files that a path or a glob names, from the root, so that one file has one name.
+
+    A file or folder that is there by its name is that one.
+    """
+    path = Path(os.path.abspath(pattern))
     if path.is_file():
-        return [pattern]
+        return [str(path)]
     folder = next((each for each in path.parents if each.is_dir()), Path())
     rest = path.relative_to(folder)
     paths = glob.glob(os.path.join(glob.escape(str(folder)), str(rest)), recursive=True)

@@ -114,3 +114,18 @@ def test_an_audit_and_what_looks_at_a_feed_load_no_beam(tmp_path: Path) -> None:
             [sys.executable, "-c", code, *command], capture_output=True, text=True, timeout=500
         )
         assert "apache_beam" not in ran.stdout.splitlines()[-1].split(), (command, ran.stderr)
+
+
+@pytest.mark.parametrize("chain", [False, True], ids=["one run", "a chain"])
+def test_a_file_that_several_patterns_name_is_audited_once(
+    chain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name and by globs, from the folder that it is in: ``./1.csv`` counted as a second file."""
+    nights = nights_of(tmp_path / "here", [night_lines(1), night_lines(2)])
+    outputs = nights.chain(2 if chain else 1)
+    monkeypatch.chdir(nights.place / "in")
+    names = ["1.csv", "./1.csv", "[1]*.csv", "../in/1.csv", str(nights.place / "in" / "1.csv")]
+    names += ["2.csv", "[12].csv"] if chain else []
+    told = [part for name in names for part in ("--input", name)]
+    audited = ["--policy", "../policy.yaml", "--secret-file", "../secret", "--release"]
+    assert main(["verify", *told, *audited, *(str(nights.place / each) for each in outputs)]) == 0

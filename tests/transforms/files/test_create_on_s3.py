@@ -18,6 +18,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from kanonflow.transforms.files import create_if_absent as module
+from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import Outcome, create_if_absent, read_whole
 
 pytestmark = pytest.mark.thorough
@@ -140,3 +141,16 @@ def test_a_store_without_the_condition_is_served_as_before(store: OneAtATime) ->
     listed = FileSystems.match(["s3://bucket/out/*"])[0].metadata_list
     assert [each.path for each in listed] == ["s3://bucket/out/a"]
     assert create_if_absent("s3://bucket/out/a", b"two") is Outcome.DIFFERENT
+
+
+def test_names_that_could_be_globs_are_names_there_too(store: OneAtATime) -> None:
+    """Listed, read and removed; of the neighbours that the glob would fit nothing is touched."""
+    folder, beside = "s3://bucket/out[1]*", "s3://bucket/out1x"
+    for each in (folder, beside):
+        for name in ("a.avro", "b[0].avro"):
+            assert create_if_absent(storage.join(each, name), each.encode()) is Outcome.CREATED
+    paths = [storage.join(folder, name) for name in ("a.avro", "b[0].avro")]
+    assert storage.paths_below(folder, "*.avro") == paths
+    storage.delete([*paths, storage.join(folder, "none")])
+    assert storage.paths_below(folder, "*") == []
+    assert len(storage.paths_below(beside, "*")) == 2
