@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
-from kanonflow.solvers.catalogue import solver_named, solver_names
+from kanonflow.solvers.catalogue import solver_named, solver_names, taking_parameters
 from kanonflow.solvers.dispatch import solve
 from kanonflow.solvers.problem.budget import Budget
 from kanonflow.solvers.problem.errors import BudgetError
@@ -134,3 +135,21 @@ def test_the_page_lists_every_parameter_with_its_default() -> None:
     assert {method for method, _, _ in real} == {
         "kab", "black-hole", "kgen", "random-search", "paper-local-search", "paper-iterated-local-search",
     }  # fmt: skip
+
+
+def test_the_pages_examples_are_taken() -> None:
+    """Each ``solver: {...}`` of the section names parameters that its method or its start has, with values for them."""
+    page = (ROOT / "docs" / "solvers.md").read_text(encoding="utf-8")
+    section = page.split("## Parameters of the papers' methods")[1].split("\n## ")[0]
+    examples = [
+        yaml.safe_load(line)["solver"] for line in re.findall(r"^ {4}(solver: .*)$", section, re.MULTILINE)
+    ]
+    assert len(examples) == 3
+    for example in examples:
+        method, start = example.pop("method", "auto"), example.pop("start", "auto")
+        taking = taking_parameters(solver_named(method), start)
+        assert example
+        assert unknown_parameters(taking, example) == {}
+        for of in taking:
+            if of is not None:
+                chosen(of, example)
