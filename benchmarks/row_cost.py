@@ -36,7 +36,7 @@ from benchmarks.result_files import Findings, add_result_arguments, environment,
 from benchmarks.stopwatch import timed_child
 
 ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
-BEFORE = "175b88e9"
+BEFORE = "9db1f7f4"
 Measured = dict[str, float]
 """CPU us a row, by what was measured."""
 
