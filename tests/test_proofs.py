@@ -100,12 +100,11 @@ def test_worlds_up_to_names_agree(checked: tuple[str, Path], rules: Rules) -> No
 def test_what_worlds_have_in_common_is_done_once(rules: Rules) -> None:
     """Walked from window to window, each world up to names is there once and comes to what it does by itself."""
     product = Product(rules, alike=rules.people)
-    walked = {course.trails: product.ended(course) for course in product.walk(product.begun(), rules.windows)}
-    worlds = list(rules.representatives())
-    assert sorted(tuple(sorted(world)) for world in walked) == sorted(map(tuple, map(sorted, worlds)))
-    assert len(walked) == len(worlds)
-    for world, run in walked.items():
-        assert Product(rules, alike=rules.people).run(world) == run
+    courses = list(product.walk(product.begun(), rules.windows))
+    worlds = [tuple(sorted(world)) for world in rules.representatives()]
+    assert sorted(tuple(sorted(course.trails)) for course in courses) == sorted(worlds)
+    for course in courses:
+        assert Product(rules, alike=rules.people).run(course.trails) == product.ended(course)
 
 
 @pytest.mark.parametrize(
