@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kanonflow.schemas.bound_policy import BoundColumn
 from kanonflow.schemas.errors import InputError
 from kanonflow.schemas.formatted_times import as_written
+from kanonflow.schemas.kinds.form import as_type
 from kanonflow.schemas.kinds.forms import form_of
 from kanonflow.schemas.text_form import ISO
 from kanonflow.schemas.text_values import cast_text
@@ -45,7 +46,7 @@ def read_column(column: BoundColumn, raw: pa.Array, source: str | None) -> tuple
     raw, form, bad = as_text(column, raw), column.form, np.zeros(len(raw), dtype=bool)
     try:
         if column.from_text and (form_of(raw.type).text or raw.type == pa.null()):
-            raw, bad = cast_text(raw.cast(pa.string()), column.text_type, form)
+            raw, bad = cast_text(as_type(raw, pa.string()), column.text_type, form)
             form = ISO
         values, beyond = column.values.take(raw, form)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):

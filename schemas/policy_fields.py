@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -42,6 +43,9 @@ class PartOfTime(StrEnum):
     HOUR = "hour"
     WEEKDAY = "weekday"
     PART_OF_DAY = "part_of_day"
+
+
+_PARTS_OF_TIME: Mapping[str, PartOfTime] = {part.value: part for part in PartOfTime}
 
 
 class QuasiType(StrEnum):
@@ -239,7 +243,7 @@ class Field:
     @property
     def part_of_time(self) -> PartOfTime | None:
         """What of an instant is published; None: the whole, or it is none."""
-        return PartOfTime(self.value) if self.value in tuple(PartOfTime) else None
+        return _PARTS_OF_TIME.get(self.value or "")
 
     @property
     def rules(self) -> tuple[Diversity | Closeness, ...]:

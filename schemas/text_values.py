@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +28,7 @@ def cast_text(
     O(n) vectorised, and O(b log n) casts for b bad cells.
     """
     nothing = _means_null(array, form.nulls)
-    if pc.any(nothing).as_py():
+    if nothing.true_count:
         array = pc.if_else(nothing, NOTHING, array)
     return form_of(kind).read(array, form)
 
@@ -36,8 +38,12 @@ def _means_null(array: pa.StringArray, words: tuple[str, ...]) -> pa.BooleanArra
     empty = pc.equal(array, "")
     if not words:
         return empty
-    bare = [word.strip() for word in words if word.strip()]
-    return pc.or_(empty, pc.is_in(pc.utf8_trim_whitespace(array), value_set=pa.array(bare, pa.string())))
+    return pc.or_(empty, pc.is_in(pc.utf8_trim_whitespace(array), value_set=_bare(words)))
+
+
+@lru_cache
+def _bare(words: tuple[str, ...]) -> pa.StringArray:
+    return pa.array([word.strip() for word in words if word.strip()], pa.string())
 
 
 def render_text(array: pa.Array | pa.ChunkedArray) -> pa.StringArray:

@@ -236,10 +236,10 @@ class Instants(Dated):
         spelled = rf"^\d{{4}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{{1,9}})?)?({_ZONE[:-1]})?)?$"
         array = well_formed(cells, spelled, signed=False)
         digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[self.arrow.unit]
-        if pc.any(pc.match_substring_regex(array, rf"\.\d{{{digits + 1}}}")).as_py():
+        if pc.match_substring_regex(array, rf"\.\d{{{digits + 1}}}").true_count:
             array = pc.replace_substring_regex(array, rf"(\.\d{{{digits}}})\d+", r"\1")
         zoned = pc.match_substring_regex(array, _ZONE)
-        if not pc.any(zoned).as_py():
+        if not zoned.true_count:
             return self._local(array, form)
         with_zone = cast_halves(pc.if_else(zoned, array, NOTHING), self.arrow)
         return pc.if_else(zoned, with_zone, self._local(pc.if_else(zoned, NOTHING, array), form))

@@ -173,7 +173,9 @@ class Form:
     def read(self, cells: pa.StringArray, form: TextForm) -> tuple[pa.Array, NDArray[np.bool_]]:
         """Cells of text as values, and a mask (n,) of those that are none."""
         values = self._cast(cells, form)
-        return values, np.asarray(pc.and_(pc.is_valid(cells), pc.is_null(values)))
+        if values.null_count == cells.null_count:  # no cell of nothing becomes a value
+            return values, np.zeros(len(cells), dtype=np.bool_)
+        return values, np.asarray(pc.and_(cells.is_valid(), values.is_null()))
 
     def _cast(self, cells: pa.StringArray, form: TextForm) -> pa.Array:
         return cast_halves(cells, self.arrow)
@@ -270,7 +272,7 @@ def well_formed(array: pa.Array, form: str, *, signed: bool) -> pa.Array:
     which of its rules applied would depend on the other cells.
     """
     matches = pc.match_substring_regex(array, form)
-    if pc.all(matches).as_py() is not False:
+    if not matches.false_count:
         return array
     array = pc.utf8_trim_whitespace(array)
     if signed:

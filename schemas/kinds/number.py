@@ -266,7 +266,8 @@ class FloatForm(NumberForm):
 
     def _cast(self, cells: pa.StringArray, form: TextForm) -> pa.Array:
         values = cast_halves(well_formed(_with_point(cells, form), _NUMBER, signed=True), self.arrow)
-        return pc.if_else(pc.is_finite(values), values, pa.scalar(None, self.arrow))
+        finite = pc.is_finite(values)
+        return pc.if_else(finite, values, pa.scalar(None, self.arrow)) if finite.false_count else values
 
     def plain(self, array: pa.Array) -> pa.Array:
         """One zero of two."""
@@ -274,7 +275,8 @@ class FloatForm(NumberForm):
 
     def beyond(self, values: pa.Array) -> NDArray[np.bool_]:
         """What is not finite."""
-        return np.asarray(pc.fill_null(pc.invert(pc.is_finite(values)), False))
+        finite = pc.is_finite(values)
+        return ~np.asarray(finite.fill_null(True)) if finite.false_count else super().beyond(values)
 
     def expected(self, form: TextForm) -> str:
         """With the sign before the fraction."""

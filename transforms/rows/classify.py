@@ -149,10 +149,11 @@ def _check(
     read, bad = read_column(column, raw, source)
     read = coarse_cells(column, read)
     if attribute and form_of(raw.type).text:
-        none = np.asarray(pc.fill_null(pc.equal(raw, NO_VALUE), False))
-        if none.any():
-            bad = bad | none
-            read = pc.if_else(pa.array(none), pa.scalar(None, read.type), read)
+        told_none = pc.equal(raw, NO_VALUE)
+        if told_none.true_count:
+            none = told_none.fill_null(False)
+            bad = bad | np.asarray(none)
+            read = pc.if_else(none, pa.scalar(None, read.type), read)
     problems = []
     for kind in dict.fromkeys((fault.reason, fault.message) for fault in faults):
         mask = np.zeros(len(raw), dtype=bool)
@@ -163,7 +164,7 @@ def _check(
         problems.append((bad, "bad_value", f"not a value of type {kind}, or not finite"))
     if column.source != column.name:  # told of the field whose cells these are
         problems = []
-    if column.field.role in _NEEDED:
+    if read.null_count and column.field.role in _NEEDED:
         missing = np.asarray(read.is_null()) & ~bad
         missing[[fault.row for fault in faults]] = False
         if missing.any():
