@@ -161,11 +161,12 @@ class ChildFailedError(Exception):
 class Tree:
     """The project as it stood in a folder.
 
-    name: for messages. kernels: where compiled ones are kept; None: where this process keeps them.
+    name: for messages. kernels: where compiled ones are kept; None: where this process keeps them. python: whose.
     """
 
-    def __init__(self, name: str, folder: Path, kernels: Path | None) -> None:
+    def __init__(self, name: str, folder: Path, kernels: Path | None, python: str = sys.executable) -> None:
         self.name = name
+        self._python = python
         self._start = _OWN_TREE.format(folder=str(folder))
         self._environment = dict(os.environ)
         # Without bytecode a process compiles for seconds.
@@ -181,7 +182,7 @@ class Tree:
         return done.stdout, spent.cpu
 
     def _call(self, body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", self._start + body, *arguments]
+        command = [self._python, "-c", self._start + body, *arguments]
         return subprocess.run(
             command, capture_output=True, text=True, check=False, env=self._environment, cwd="/"
         )
@@ -226,6 +227,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--before", default=BEFORE, help="a commit, or a folder with the project as it was")
     parser.add_argument("--days", type=int, default=91)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        help="of an installation as users have it, for imports are dearer here",
+    )
     parser.add_argument("--note", default="", help="a sentence on the circumstances, for the results")
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
@@ -254,8 +260,8 @@ def main(argv: list[str] | None = None) -> int:
         }
         before = tree_of(arguments.before, folder / "before")
         trees = (
-            Tree("before", before, before / ".numba_cache"),
-            Tree("after", Path(__file__).parent.parent, None),
+            Tree("before", before, before / ".numba_cache", arguments.python),
+            Tree("after", Path(__file__).parent.parent, None, arguments.python),
         )
         runs: list[tuple[Measured, Measured]] = []
         for turn in range(arguments.repeats + 1):
