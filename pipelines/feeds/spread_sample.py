@@ -307,7 +307,8 @@ def whole_rows(piece: bytes, header: CsvHeader, quote: str) -> bytes | None:
     ends = data == ord("\n")
     if not quote or quote.encode() not in piece:
         return _between(piece, np.flatnonzero(ends))
-    outside = np.cumsum(data == ord(quote)) % 2
+    # Bytes count to 255 and then from 0 again: odd stays odd.
+    outside = np.cumsum(data == ord(quote), dtype=np.uint8) & 1
     signs = data == ord(header.delimiter)
     quotes = np.flatnonzero(data == ord(quote))
     # A quote in a cell is written twice: the second one opens what the first one closed.
@@ -317,7 +318,7 @@ def whole_rows(piece: bytes, header: CsvHeader, quote: str) -> bytes | None:
         places = np.flatnonzero(ends & (outside == parity))
         if places.size < 2:
             continue
-        widths = np.diff(np.cumsum(signs & (outside == parity))[places]) + 1
+        widths = np.diff(np.searchsorted(np.flatnonzero(signs & (outside == parity)), places)) + 1
         opening = begins[outside[quotes] != parity]
         right = float((widths == len(header.columns)).mean()) * (
             float(opening.mean()) if opening.size else 1.0
