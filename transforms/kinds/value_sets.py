@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,11 @@ class ValueSets:
     codes: NDArray[np.int64]
     starts: NDArray[np.int64]
     values: pa.Array
+
+    def part(self, begin: int, end: int) -> ValueSets:
+        """Some of them; of all values."""
+        starts = self.starts[begin : end + 1]
+        return replace(self, codes=self.codes[starts[0] : starts[-1]], starts=starts - starts[0])
 
     def snapped(self) -> ValueSets:
         """As they are: sets have no grid."""

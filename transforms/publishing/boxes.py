@@ -29,6 +29,10 @@ class Boxes:
     fields: tuple[FieldBoxes, ...]
     of_row: NDArray[np.int64] | None
 
+    def part(self, begin: int, end: int, of_row: NDArray[np.int64] | None = None) -> Boxes:
+        """Some of them, by their places. of_row: among those."""
+        return Boxes(tuple(field.part(begin, end) for field in self.fields), of_row)
+
 
 def hull_boxes(rows: pa.Table, bound: BoundPolicy, groups: Groups) -> Boxes:
     """The exact hull of each group: least and greatest value, set of values, lowest node; nulls are told apart.

@@ -17,7 +17,7 @@ from kanonflow.schemas.policy import Field
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.canonical_order import blind_order, canonical_order
-from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.cohorts import person_digests, positions
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import (
     KNOWN_OTHERWISE,
@@ -87,16 +87,19 @@ def _each_once(
     digests = _event_digests(due, ordered, field)
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
-    first = np.unique(digests[places], return_index=True)[1]
+    events, first = np.unique(digests[places], return_index=True)
     if first.size < places.size and due.bound.attributes:
         places = _blindly(due, ordered, places, digests)
-        first = np.unique(digests[places], return_index=True)[1]
-    fresh[places[first]] = True
-    fresh &= ~np.isin(digests, np.concatenate([known for _, known in seen] or [digests[:0]]))
+        events, first = np.unique(digests[places], return_index=True)
+    # Not np.isin, which would sort all that were seen.
+    at = positions(events, np.concatenate([known for _, known in seen] or [events[:0]]))
+    unseen = np.ones(events.size, dtype=np.bool_)
+    unseen[at[at >= 0]] = False
+    fresh[places[first[unseen]]] = True
     end = due.slot.window_end if due.slot.window_end is not None else 0
     recent = tuple((at, known) for at, known in seen if at > end - due.policy.state_ttl_ms)
-    if fresh.any():
-        recent = (*recent, (end, np.sort(digests[fresh])))
+    if unseen.any():
+        recent = (*recent, (end, events[unseen]))
     return fresh | ~new, recent
 
 
@@ -121,7 +124,7 @@ def _digests_of_events(
     """names, owners: event id and individual of each row, as canonical text."""
     if owners is not None:
         names = [f"{len(owner)} {owner} {name}" for owner, name in zip(owners, names, strict=True)]
-    return person_digests(names, due.secret.lasting.derive("partition", "events"))
+    return person_digests(names, due.secret.lasting.key_of("partition", "events"))
 
 
 def without_rejected(due: Due, events: Events, rejected: Sequence[Mapping[str, Any]]) -> Events:

@@ -126,8 +126,9 @@ class Secret:
     the secret itself.
     """
 
-    __slots__ = ("_key", "_replaced", "_version")
+    __slots__ = ("_key", "_keys", "_replaced", "_version")
     _key: bytes
+    _keys: dict[tuple[str, ...], bytes]
     _version: int
     _replaced: tuple[Secret, ...]
 
@@ -140,6 +141,7 @@ class Secret:
                 " (for example: (umask 077; head -c 32 /dev/urandom > FILE))"
             )
         object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_keys", {})
         if len({version, *(each.version for each in replaced)}) <= len(replaced):
             raise SecretError("two secrets of a feed have the same version; a window could not tell its own")
         object.__setattr__(self, "_version", version)
@@ -210,6 +212,8 @@ class Secret:
 
         Raises SecretError: the feed's secrets do not have that version.
         """
+        if version == self._version:
+            return self
         chain = self.chain
         place = next((n for n, each in enumerate(chain) if version in (None, each.version)), None)
         if place is None:
@@ -238,6 +242,13 @@ class Secret:
         """The 32-byte key of one purpose: HKDF-SHA256(secret, encode("kanonflow", label, parts...))."""
         info = encode("kanonflow", label, *parts)
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._key)
+
+    def key_of(self, *purpose: str) -> bytes:
+        """``derive`` of a purpose that all windows share: derived once."""
+        key = self._keys.get(purpose)
+        if key is None:
+            key = self._keys[purpose] = self.derive(*purpose)
+        return key
 
     def commit(self) -> str:
         """A commitment to the secret, 64 hex digits: fixes it without telling anything about it."""
@@ -303,12 +314,12 @@ class Keystream:
 
 def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
     """The key of a partition in Beam and in the metrics: 16 bytes, HMAC(K_partition, its field values)."""
-    return _mac(secret.lasting.derive("partition"), encode(*values))
+    return _mac(secret.lasting.key_of("partition"), encode(*values))
 
 
 def keys_to_draw(secret: Secret, values: Sequence[str | None]) -> Iterator[bytes]:
     """Keys for shards of a partition, without end: 16 bytes each, HMAC(K_shards, (its field values, a number))."""
-    key = secret.lasting.derive("partition", "shards")
+    key = secret.lasting.key_of("partition", "shards")
     return (_mac(key, encode(*values, number)) for number in itertools.count())
 
 
@@ -320,7 +331,7 @@ def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
     it.
     """
     place = (slot.place,) if slot.place else ()
-    return _mac(secret.lasting.derive("id"), encode(policy_name, *slot.in_its_run, *place)).hex()
+    return _mac(secret.lasting.key_of("id"), encode(policy_name, *slot.in_its_run, *place)).hex()
 
 
 def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
@@ -328,29 +339,29 @@ def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
 
     Of the slot in its run: a chain of runs solves what one long run would.
     """
-    return int.from_bytes(_mac(secret.derive("search"), encode(*slot.in_its_run))[:8], "big") >> 1
+    return int.from_bytes(_mac(secret.key_of("search"), encode(*slot.in_its_run))[:8], "big") >> 1
 
 
 def order_key(secret: Secret) -> bytes:
     """The key of the codes by which rows are ordered (``line_codes``), and of nothing else; 32 bytes."""
-    return secret.derive("order", "line codes")
+    return secret.key_of("order", "line codes")
 
 
 def people_key(secret: Secret) -> bytes:
     """The key of the digests by which individuals are recognized from release to release, 32 bytes."""
-    return secret.lasting.derive("partition", "people")
+    return secret.lasting.key_of("partition", "people")
 
 
 def member_key(secret: Secret) -> bytes:
     """The key of the numbers that releases give people (``epoch_numbers``), and of nothing else; 32 bytes.
 
     Of the first secret: a person keeps its number when the secret is rotated."""
-    return secret.lasting.derive("member")
+    return secret.lasting.key_of("member")
 
 
 def group_key(secret: Secret) -> bytes:
     """The key of the numbers that releases give groups (``group_numbers``), and of nothing else; 32 bytes."""
-    return secret.lasting.derive("group")
+    return secret.lasting.key_of("group")
 
 
 def publish_key(secret: Secret, release: str, members_digest: bytes, content_digest: bytes) -> bytes:
