@@ -143,4 +143,4 @@ def _names(due: Due, entered: Entered, of_row: Numbers, first: Numbers, reader: 
     ends = own_ends(one, due.bound).tolist()
     cells = [render_text(whole(one.column(name))).to_pylist() for name in reader.of if reader.purchases]
     texts = [" ".join([str(end), *map(repr, own)]) for end, *own in zip(ends, *cells, strict=True)]
-    return person_digests(texts, due.secret.lasting.key_of("partition", "items"))
+    return person_digests(texts, due.secret.lasting.derive("partition", "items"))

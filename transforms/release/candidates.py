@@ -63,7 +63,7 @@ def gather(
 
 def parted(rows: pa.Table, stays: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
     """The rows that stay, and the others."""
-    return picked(rows, stays), picked(rows, ~stays)
+    return (rows, rows.slice(0, 0)) if stays.all() else (picked(rows, stays), picked(rows, ~stays))
 
 
 def _rested(warm: WarmState, resting: NDArray[np.bool_] | None) -> tuple[WarmState, Unreleased]:
@@ -124,7 +124,7 @@ def _digests_of_events(
     """names, owners: event id and individual of each row, as canonical text."""
     if owners is not None:
         names = [f"{len(owner)} {owner} {name}" for owner, name in zip(owners, names, strict=True)]
-    return person_digests(names, due.secret.lasting.key_of("partition", "events"))
+    return person_digests(names, due.secret.lasting.derive("partition", "events"))
 
 
 def without_rejected(due: Due, events: Events, rejected: Sequence[Mapping[str, Any]]) -> Events:

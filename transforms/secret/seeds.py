@@ -17,8 +17,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from kanonflow.schemas.slot_kinds import REGULAR
@@ -31,6 +29,7 @@ from kanonflow.transforms.secret.secret_files import (
 )
 
 _ID_BYTES = 16
+_HASH_BYTES = 32
 _HIDDEN = "<secret, hidden>"
 
 
@@ -61,18 +60,17 @@ class ReleaseSlot(NamedTuple):
 
 def encode(*parts: bytes | str | int | None) -> bytes:
     """An injective encoding of a sequence: each part as its kind, its length in 8 bytes, its bytes."""
-    pieces = []
+    pieces: list[bytes] = []
     for part in parts:
-        match part:
-            case None:
-                kind, content = b"n", b""
-            case bytes():
-                kind, content = b"b", part
-            case str():
-                kind, content = b"s", part.encode()
-            case int():
-                kind, content = b"i", str(part).encode()
-        pieces += [kind, len(content).to_bytes(8, "big"), content]
+        if isinstance(part, str):
+            kind, content = b"s", part.encode()
+        elif isinstance(part, bytes):
+            kind, content = b"b", part
+        elif part is None:
+            kind, content = b"n", b""
+        else:
+            kind, content = b"i", str(part).encode()
+        pieces += (kind, len(content).to_bytes(8, "big"), content)
     return b"".join(pieces)
 
 
@@ -126,9 +124,9 @@ class Secret:
     the secret itself.
     """
 
-    __slots__ = ("_key", "_keys", "_replaced", "_version")
+    __slots__ = ("_extracted", "_key", "_replaced", "_version")
     _key: bytes
-    _keys: dict[tuple[str, ...], bytes]
+    _extracted: bytes
     _version: int
     _replaced: tuple[Secret, ...]
 
@@ -141,7 +139,8 @@ class Secret:
                 " (for example: (umask 077; head -c 32 /dev/urandom > FILE))"
             )
         object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_keys", {})
+        # Of HKDF (RFC 5869) the first step, which has no salt.
+        object.__setattr__(self, "_extracted", hmac.digest(bytes(_HASH_BYTES), key, "sha256"))
         if len({version, *(each.version for each in replaced)}) <= len(replaced):
             raise SecretError("two secrets of a feed have the same version; a window could not tell its own")
         object.__setattr__(self, "_version", version)
@@ -240,15 +239,8 @@ class Secret:
 
     def derive(self, label: str, *parts: bytes | str | int | None) -> bytes:
         """The 32-byte key of one purpose: HKDF-SHA256(secret, encode("kanonflow", label, parts...))."""
-        info = encode("kanonflow", label, *parts)
-        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._key)
-
-    def key_of(self, *purpose: str) -> bytes:
-        """``derive`` of a purpose that all windows share: derived once."""
-        key = self._keys.get(purpose)
-        if key is None:
-            key = self._keys[purpose] = self.derive(*purpose)
-        return key
+        # Of HKDF's second step one block is all that 32 bytes take.
+        return hmac.digest(self._extracted, encode("kanonflow", label, *parts) + b"\1", "sha256")
 
     def commit(self) -> str:
         """A commitment to the secret, 64 hex digits: fixes it without telling anything about it."""
@@ -314,12 +306,12 @@ class Keystream:
 
 def partition_key(secret: Secret, values: Sequence[str | None]) -> bytes:
     """The key of a partition in Beam and in the metrics: 16 bytes, HMAC(K_partition, its field values)."""
-    return _mac(secret.lasting.key_of("partition"), encode(*values))
+    return _mac(secret.lasting.derive("partition"), encode(*values))
 
 
 def keys_to_draw(secret: Secret, values: Sequence[str | None]) -> Iterator[bytes]:
     """Keys for shards of a partition, without end: 16 bytes each, HMAC(K_shards, (its field values, a number))."""
-    key = secret.lasting.key_of("partition", "shards")
+    key = secret.lasting.derive("partition", "shards")
     return (_mac(key, encode(*values, number)) for number in itertools.count())
 
 
@@ -331,7 +323,7 @@ def release_id(secret: Secret, policy_name: str, slot: ReleaseSlot) -> str:
     it.
     """
     place = (slot.place,) if slot.place else ()
-    return _mac(secret.lasting.key_of("id"), encode(policy_name, *slot.in_its_run, *place)).hex()
+    return _mac(secret.lasting.derive("id"), encode(policy_name, *slot.in_its_run, *place)).hex()
 
 
 def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
@@ -339,29 +331,29 @@ def search_seed(secret: Secret, slot: ReleaseSlot) -> int:
 
     Of the slot in its run: a chain of runs solves what one long run would.
     """
-    return int.from_bytes(_mac(secret.key_of("search"), encode(*slot.in_its_run))[:8], "big") >> 1
+    return int.from_bytes(_mac(secret.derive("search"), encode(*slot.in_its_run))[:8], "big") >> 1
 
 
 def order_key(secret: Secret) -> bytes:
     """The key of the codes by which rows are ordered (``line_codes``), and of nothing else; 32 bytes."""
-    return secret.key_of("order", "line codes")
+    return secret.derive("order", "line codes")
 
 
 def people_key(secret: Secret) -> bytes:
     """The key of the digests by which individuals are recognized from release to release, 32 bytes."""
-    return secret.lasting.key_of("partition", "people")
+    return secret.lasting.derive("partition", "people")
 
 
 def member_key(secret: Secret) -> bytes:
     """The key of the numbers that releases give people (``epoch_numbers``), and of nothing else; 32 bytes.
 
     Of the first secret: a person keeps its number when the secret is rotated."""
-    return secret.lasting.key_of("member")
+    return secret.lasting.derive("member")
 
 
 def group_key(secret: Secret) -> bytes:
     """The key of the numbers that releases give groups (``group_numbers``), and of nothing else; 32 bytes."""
-    return secret.lasting.key_of("group")
+    return secret.lasting.derive("group")
 
 
 def publish_key(secret: Secret, release: str, members_digest: bytes, content_digest: bytes) -> bytes:
