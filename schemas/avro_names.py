@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 
+@cache
 def avro_name(name: str) -> str:
     """``name`` with ``_`` for everything but ASCII letters, digits and ``_``, not starting with a digit.
 

@@ -77,7 +77,7 @@ class BoundColumn:
         """The time zone by which parts of its times are told; None: UTC."""
         return self.field.timezone or self.as_read.form.timezone
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The field's name in the input and in the policy."""
         return self.field.name

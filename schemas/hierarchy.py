@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 ROOT = "*"
 
 
+_FEW = 500
+"""Up to so many values are looked up one by one."""
+
+
 @dataclass(frozen=True, repr=False)
 class Hierarchy:
     """rows: one a leaf, leaf first and root last, all of the same length; a label is a node's name at its level.
@@ -126,6 +130,10 @@ class Hierarchy:
         import numpy as np
         import pyarrow.compute as pc
 
+        if len(texts) <= _FEW:
+            # Arrow would look at all leaves each time.
+            place = self._place_of
+            return np.array([place.get(text, -1) for text in texts.to_pylist()], dtype=np.int32)
         places = pc.index_in(texts, value_set=self._leaf_texts)
         return np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int32)
 
@@ -134,6 +142,10 @@ class Hierarchy:
         import pyarrow as pa
 
         return pa.array(self.leaves, pa.string())
+
+    @cached_property
+    def _place_of(self) -> dict[str | None, int]:
+        return {leaf: place for place, leaf in enumerate(self.leaves)}
 
     @cached_property
     def _row_of(self) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
+from functools import cached_property
 from typing import Any
 
 from kanonflow.schemas.against import Against
@@ -159,7 +160,7 @@ class Policy:
         """Whether people are put together once, in cohorts that last over windows."""
         return self.promise.epochs
 
-    @property
+    @cached_property
     def cohorts(self) -> LastingPolicy:
         """What the policy says of cohorts that last, of which nothing is missing. Raises LookupError: it has none."""
         return LastingPolicy(
@@ -232,32 +233,32 @@ class Policy:
         """How long after the end of its own window a row may wait at most, in ms."""
         return self.promise.waiting_ms(self)
 
-    @property
+    @cached_property
     def individual(self) -> Field | None:
         """The field that says whom a record belongs to; None: each record is its own individual."""
         return self._with_role(Role.INDIVIDUAL)
 
-    @property
+    @cached_property
     def owner(self) -> tuple[str, ...]:
         """The name of that field, if there is one."""
         return () if self.individual is None else (self.individual.name,)
 
-    @property
+    @cached_property
     def time(self) -> Field | None:
         """The event-time field; None when the whole input is one window."""
         return self._with_role(Role.TIME)
 
-    @property
+    @cached_property
     def event_id(self) -> Field | None:
         """The field by which repeats are recognized, if there is one."""
         return self._with_role(Role.EVENT_ID)
 
-    @property
+    @cached_property
     def quasis(self) -> tuple[Field, ...]:
         """The quasi-identifiers in the policy's order, a time field that is also one included."""
         return tuple(field for field in self.fields if field.quasi is not None)
 
-    @property
+    @cached_property
     def payload(self) -> tuple[Field, ...]:
         """The fields that are published as they are, in the policy's order (partition fields included)."""
         return tuple(field for field in self.fields if field.role in PAYLOAD)
@@ -269,17 +270,17 @@ class Policy:
             field.name for field in self.fields if field.quasi is not None or field in self.payload
         )
 
-    @property
+    @cached_property
     def ruled(self) -> tuple[Field, ...]:
         """The fields whose values every class must show enough of, with these rules, in the policy's order."""
         return tuple(field for field in (each.of_releases for each in self.fields) if field.rules)
 
-    @property
+    @cached_property
     def counted(self) -> tuple[Field, ...]:
         """The fields whose values are counted by cohort over an epoch, in the policy's order: all with rules."""
         return tuple(field for field in self.fields if field.rules and self.promise.per is not None)
 
-    @property
+    @cached_property
     def values_told(self) -> str | None:
         """What the rules for sensitive values are with cohorts that last, in words; None: there are none."""
         return " ".join(words_of_values(self.counted)) or None

@@ -86,7 +86,7 @@ def _alone(item: Numbers, member: Numbers, least: int, members: int) -> NDArray[
 
 
 def _bought(feed: Feed, place: Numbers, purchases: KnownPurchases) -> Numbers:
-    return dense_ranks([place, *purchase_keys(purchases, feed.rows, np.arange(place.size))])
+    return dense_ranks([place, *purchase_keys(purchases, feed.rows)])
 
 
 def _together(feed: Feed, partition: int, reader: Known) -> tuple[Numbers, bool]:

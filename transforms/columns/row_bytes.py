@@ -6,15 +6,17 @@ Both are functions of the values alone, not of chunks, offsets, dictionaries or 
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.kinds.form import present
-from kanonflow.transforms.columns.sort_keys import known, sort_keys, whole
+from kanonflow.transforms.columns.sort_keys import FEW, is_text, known, sort_keys, whole
 from kanonflow.transforms.secret.seeds import encode
 
+Words = NDArray[np.uint64]
 _DIGEST_BYTES = 16
 _LONGEST_TEXT = 64
 
@@ -27,25 +29,22 @@ def row_words(rows: pa.Table) -> NDArray[np.uint64]:
     everything else as its sort keys. w follows from the columns' types, and of texts and lists from the longest: from
     the rows as a set. O(n w).
     """
-    valid: list[NDArray[np.uint64]] = []
-    words: list[NDArray[np.uint64]] = []
+    valid: list[Words] = []
+    words: list[Words] = []
     for number, column in enumerate(rows.columns):
         array = whole(column)
         if number % 64 == 0:
-            valid.append(np.zeros(rows.num_rows, dtype=np.uint64))
+            valid.append(np.zeros((rows.num_rows, 1), dtype=np.uint64))
         bit = np.uint64(1 << number % 64)
-        valid[-1] |= bit if not array.null_count else bit * np.asarray(array.is_valid()).astype(np.uint64)
-        if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        valid[-1][:, 0] |= bit if not array.null_count else bit * present(array).astype(np.uint64)
+        if is_text(array.type):
             words += _text_words(array)
         else:
             valid_or_keys = sort_keys(array)
             # The first of two keys may be the validity, which is written already.
             keys = valid_or_keys[1:] if array.null_count else valid_or_keys
-            words += [key.view(np.uint64) for key in keys]
-    lines = np.empty((rows.num_rows, len(valid) + len(words)), dtype="<u8")
-    for place, word in enumerate((*valid, *words)):
-        lines[:, place] = word
-    return lines
+            words += [key.view(np.uint64)[:, None] for key in keys]
+    return np.concatenate([*valid, *words], axis=1).astype("<u8", copy=False)
 
 
 def content_digest(rows: pa.Table) -> bytes:
@@ -58,16 +57,16 @@ def content_digest(rows: pa.Table) -> bytes:
 
 
 def _hash_column(array: pa.Array, state: hashlib._Hash) -> None:
-    state.update(present(array).tobytes())
-    if pa.types.is_struct(array.type):
+    state.update(present(array).tobytes() if array.null_count else b"\x01" * len(array))
+    if is_text(array.type):
+        _hash_texts(array, state)
+    elif pa.types.is_struct(array.type):
         for part in array.flatten():
             _hash_column(part, state)
     elif pa.types.is_list(array.type):
         lengths = np.asarray(known(array.value_lengths(), 0))
         state.update(lengths.astype(np.int64).tobytes())
         _hash_column(array.flatten(), state)
-    elif pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-        _hash_texts(array, state)
     else:
         for key in sort_keys(array):
             state.update(key.tobytes())
@@ -75,33 +74,43 @@ def _hash_column(array: pa.Array, state: hashlib._Hash) -> None:
 
 def _hash_texts(array: pa.Array, state: hashlib._Hash) -> None:
     """Add all lengths (int32), then all bytes; a null counts as empty, its validity tells it apart."""
-    filled = known(array.view(pa.binary()), b"")
-    ends, content = _ends(filled), filled.buffers()[2]
-    state.update(np.diff(ends).tobytes())
-    if content is not None and len(filled):
-        state.update(content[int(ends[0]) : int(ends[-1])])
+    ends, content = _content(array)
+    state.update((ends[1:] - ends[:-1]).tobytes())
+    state.update(content)
 
 
-def _text_words(array: pa.Array) -> list[NDArray[np.uint64]]:
-    """Words that tell texts apart, uint64 (n,) each; of a null zeros."""
-    encoded = array.dictionary_encode()
-    codes = np.asarray(known(encoded.indices, len(encoded.dictionary)))
-    values = encoded.dictionary.view(pa.binary())
-    ends = _ends(values)
-    sizes = np.diff(ends)
+def _text_words(array: pa.Array) -> list[Words]:
+    """Words that tell texts apart, uint64 (n, 1) and (n, as many as the longest takes); of a null zeros."""
+    codes: NDArray[np.integer] | slice = slice(None)
+    if len(array) > FEW:
+        # What is repeated is looked at once.
+        encoded = array.dictionary_encode()
+        codes = np.asarray(known(encoded.indices, len(encoded.dictionary)))
+        array = pa.concat_arrays([encoded.dictionary, pa.nulls(1, array.type)])
+    ends, content = _content(array)
+    sizes = ends[1:] - ends[:-1]
     longest = int(sizes.max(initial=0))
     if longest > _LONGEST_TEXT:
-        joined = b"".join([hashlib.sha256(value).digest()[:_DIGEST_BYTES] for value in values.to_pylist()])
-        table = np.frombuffer(joined + bytes(_DIGEST_BYTES), dtype="<u8").reshape(-1, _DIGEST_BYTES // 8)
-        return [word[codes] for word in table.T]
+        texts = (content[begin:end] for begin, end in pairwise(ends.tolist()))
+        digests = b"".join([hashlib.sha256(text).digest()[:_DIGEST_BYTES] for text in texts])
+        table = np.frombuffer(digests, dtype="<u8").reshape(-1, _DIGEST_BYTES // 8)
+        return [np.where(present(array)[:, None], table, np.uint64(0))[codes]]
     width = 8 * -(-longest // 8)
-    filled = np.zeros((len(values) + 1, width), dtype=np.uint8)
-    if longest:
-        content = np.frombuffer(values.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]]
-        filled[:-1][np.arange(width) < sizes[:, None]] = content
-    return [np.append(sizes, 0).astype(np.uint64)[codes], *(word[codes] for word in filled.view("<u8").T)]
+    filled = np.zeros((len(array), width), dtype=np.uint8)
+    filled[np.arange(width) < sizes[:, None]] = np.frombuffer(content, dtype=np.uint8)
+    return [sizes.astype(np.uint64)[codes, None], filled.view("<u8")[codes]]
 
 
-def _ends(values: pa.Array) -> NDArray[np.int32]:
-    """Where each text begins in the content, and where the last one ends, int32 (n + 1,)."""
-    return np.frombuffer(values.buffers()[1], dtype="<i4")[values.offset : values.offset + len(values) + 1]
+def _content(array: pa.Array) -> tuple[NDArray[np.int32], bytes | memoryview]:
+    """Where each text begins in the content, and where the last one ends, int32 (n + 1,); and the content. Of a null
+    there is none."""
+    if array.null_count and len(array) <= FEW:
+        texts = [text or b"" for text in array.view(pa.binary()).to_pylist()]
+        return np.cumsum([0, *map(len, texts)], dtype=np.int32), b"".join(texts)
+    array = known(array.view(pa.binary()), b"")
+    if not len(array):
+        return np.zeros(1, dtype=np.int32), b""
+    _, offsets, content = array.buffers()
+    ends = np.frombuffer(offsets, dtype="<i4", count=len(array) + 1, offset=4 * array.offset)
+    begin = int(ends[0])
+    return ends - begin, b"" if content is None else memoryview(content)[begin : int(ends[-1])]

@@ -16,11 +16,14 @@ Keys = list[NDArray[Any]]
 """Integer arrays (n,), int64 or uint64, the most significant first."""
 
 _PACKED = 1 << 62
+_TEXTS = {pa.string().id, pa.binary().id}
+FEW = 500
+"""Up to so many texts are looked at by Python: a call of Arrow's costs as much as this does with some hundreds."""
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array, without a copy where it is one."""
-    if not isinstance(column, pa.ChunkedArray):
+    if type(column) is not pa.ChunkedArray:
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -34,14 +37,19 @@ def sort_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
     """
     array = whole(column)
     kind = array.type
+    if is_text(kind):
+        return [_text_ranks(array)]
     if pa.types.is_struct(kind):
         keys = [key for part in array.flatten() for key in sort_keys(part)]
         return [*_validity(array), *keys]
     if pa.types.is_list(kind):
         return _list_keys(array)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return [_text_ranks(array)]
     return [*_validity(array), *form_of(kind).keys(array)]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are told apart as text or bytes."""
+    return kind.id in _TEXTS
 
 
 def _validity(array: pa.Array) -> Keys:
@@ -67,11 +75,23 @@ def known(array: pa.Array, value: Any) -> pa.Array:
 def _text_ranks(array: pa.Array) -> NDArray[np.int64]:
     if array.null_count == len(array):
         return np.zeros(len(array), dtype=np.int64)
+    if len(array) <= FEW:
+        return ranks_of_few(array)[0]
     encoded = array.dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), dtype=np.int64)
     ranks[np.asarray(pc.array_sort_indices(encoded.dictionary))] = np.arange(1, len(encoded.dictionary) + 1)
     codes = np.asarray(known(encoded.indices, -1))
     return np.append(ranks, 0)[codes]
+
+
+def ranks_of_few(array: pa.Array) -> tuple[NDArray[np.int64], list[str] | list[bytes]]:
+    """The rank of each text among the distinct ones, from 1, a null's 0; and these in their order."""
+    texts = array.to_pylist()
+    # Characters in the order of their numbers are in that of their bytes.
+    distinct = sorted(set(texts) - {None})
+    place = dict(zip(distinct, range(1, len(distinct) + 1), strict=True))
+    place[None] = 0
+    return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts)), distinct
 
 
 def _list_keys(array: pa.Array) -> Keys:
@@ -163,7 +183,7 @@ def _differs(array: pa.Array) -> NDArray[np.bool_]:
 
 def _codes(array: pa.Array) -> Keys:
     """Integers that tell values apart."""
-    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+    if is_text(array.type):
         return [np.asarray(known(array.dictionary_encode().indices, -1))]
     return form_of(array.type).keys(array)
 

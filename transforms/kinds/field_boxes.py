@@ -22,6 +22,9 @@ class FieldBoxes(Protocol):
     def column(self) -> BoundColumn:
         """The field."""
 
+    def part(self, begin: int, end: int) -> Self:
+        """Some of them, by their places."""
+
     def snapped(self) -> Self:
         """As they are published: each contains the box that it was."""
 

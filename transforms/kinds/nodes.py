@@ -30,6 +30,10 @@ class Nodes:
     level: NDArray[np.int64]
     leaf: NDArray[np.int64]
 
+    def part(self, begin: int, end: int) -> Nodes:
+        """Some of them."""
+        return Nodes(self.column, self.tree, self.level[begin:end], self.leaf[begin:end])
+
     def snapped(self) -> Nodes:
         """As they are: labels have no grid."""
         return self

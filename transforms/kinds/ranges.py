@@ -33,6 +33,11 @@ class Ranges:
     numbers: NDArray[np.bool_]
     nulls: NDArray[np.bool_]
 
+    def part(self, begin: int, end: int) -> Ranges:
+        """Some of them."""
+        some = slice(begin, end)
+        return Ranges(self.column, self.low[some], self.high[some], self.numbers[some], self.nulls[some])
+
     def snapped(self) -> Ranges:
         """Snapped outward to the field's grid, clipped at a declared domain only."""
         quasi, grid_of = self.column.field.quasi, self.column.values.grid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn
+from kanonflow.transforms.columns.sort_keys import FEW, is_text, ranks_of_few
 from kanonflow.transforms.kinds.domains import NULL, Domain, SetDomain, value_digests
 from kanonflow.transforms.kinds.field_boxes import TableColumns
 
@@ -26,6 +27,11 @@ class ValueSets:
     codes: NDArray[np.int64]
     starts: NDArray[np.int64]
     values: pa.Array
+
+    def part(self, begin: int, end: int) -> ValueSets:
+        """Some of them; of all values."""
+        starts = self.starts[begin : end + 1]
+        return replace(self, codes=self.codes[starts[0] : starts[-1]], starts=starts - starts[0])
 
     def snapped(self) -> ValueSets:
         """As they are: sets have no grid."""
@@ -56,10 +62,13 @@ class ValueSets:
     def holds(self, values: pa.Array, box: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Among the values."""
         width = len(self.values)
+        # Ascending: codes are, within a box.
         pairs = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts)) * width + self.codes
         places = pc.index_in(values, value_set=self.values)
         code = np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int64)
-        return (code >= 0) & np.isin(box * width + code, pairs)
+        wanted = box * width + code
+        found = np.minimum(np.searchsorted(pairs, wanted), max(pairs.size - 1, 0))
+        return (code >= 0) & (pairs[found] == wanted) if pairs.size else np.zeros(len(values), dtype=np.bool_)
 
 
 class SetKind:
@@ -78,20 +87,32 @@ class SetKind:
         self, column: BoundColumn, array: pa.Array, records: NDArray[np.int64], starts: NDArray[np.int64]
     ) -> ValueSets:
         """The values that occur. O(m log m)."""
-        encoded = array.dictionary_encode(null_encoding="encode")
-        order = pc.array_sort_indices(encoded.dictionary, null_placement="at_start")
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[np.asarray(order)] = np.arange(len(order))
-        codes = rank[np.asarray(encoded.indices)]
-        group = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-        pairs = np.sort(group * len(order) + codes[records])
-        held = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
-        begins = np.searchsorted(held, np.arange(starts.size) * len(order))
-        return ValueSets(column, held % max(len(order), 1), begins, encoded.dictionary.take(order))
+        codes, values = _ranked(array)
+        group = np.repeat(np.arange(starts.size - 1), starts[1:] - starts[:-1])
+        pairs = np.sort(group * len(values) + codes[records])
+        first = np.ones(pairs.size, dtype=np.bool_)
+        first[1:] = pairs[1:] != pairs[:-1]
+        held = pairs[first]
+        begins = np.searchsorted(held, np.arange(starts.size) * len(values))
+        return ValueSets(column, held % max(len(values), 1), begins, values)
 
     def spanning(self, null: NDArray[np.bool_], ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Every value."""
         return np.ones(null.size, dtype=np.bool_)
+
+
+def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """The rank of each value among the distinct ones, from 0, int64 (n,); and these in their order, a null first."""
+    if is_text(array.type) and len(array) <= FEW:
+        ranks, texts = ranks_of_few(array)
+        if array.null_count:
+            return ranks, pa.array([None, *texts], array.type)
+        return ranks - 1, pa.array(texts, array.type)
+    encoded = array.dictionary_encode(null_encoding="encode")
+    order = pc.array_sort_indices(encoded.dictionary, null_placement="at_start")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[np.asarray(order)] = np.arange(len(order))
+    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
 def set_codes(

@@ -14,12 +14,11 @@ from kanonflow.schemas.kinds.form import present
 from kanonflow.schemas.readers import one_purchase
 from kanonflow.solvers.loss.sil import sil
 from kanonflow.solvers.structures.partition import Partition
-from kanonflow.solvers.structures.structure import Groups
 from kanonflow.transforms.columns.encode import encode, extents
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.protections.intake import Entered
 from kanonflow.transforms.protections.sensitive_values import single_rules
-from kanonflow.transforms.publishing.boxes import field_ncp, gcp, hull_boxes
+from kanonflow.transforms.publishing.boxes import Boxes, field_ncp, gcp
 from kanonflow.transforms.publishing.frozen_groups import FrozenGroups
 from kanonflow.transforms.release.candidates_left import CohortRows, candidates_left
 from kanonflow.transforms.release.due import Due
@@ -107,7 +106,7 @@ def window_metrics(due: Due, entered: Entered, made: GroupedRows, publication: P
         "purchase_candidates": purchase_candidates(made, due),
         "rows_over_share": rows_over_share(presence, due.policy.k),
         "gcp_newcomers": None if segment is None else _newcomers_gcp(due, made, publication, roster),
-        "outdated_values": outdated_values(due, made),
+        "outdated_values": outdated_values(made, publication.published.cohorts),
         # A pass over all rows, for whom asked for it.
         "sil": rows_sil(made, due, entered) if due.policy.solver.loss == "sil" else None,
     }
@@ -199,15 +198,13 @@ def _newcomers_gcp(due: Due, made: GroupedRows, publication: Publication, roster
     return gcp(field_ncp(chosen, extents(made.groups.encoded.domains, due.bound)), due.bound)
 
 
-def outdated_values(due: Due, made: GroupedRows) -> dict[str, int]:
-    """Of each field, how many released rows have a value outside of their cohort's frozen box. O(n d)."""
-    frozen = made.frozen
-    counts = np.bincount(frozen.cohort_of_corner, minlength=frozen.group_of_cohort.size)
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    boxes = hull_boxes(frozen.corners, due.bound, Groups(np.arange(starts[-1]), starts, None))
+def outdated_values(made: GroupedRows, cohorts: Boxes | None) -> dict[str, int]:
+    """Of each field, how many released rows have a value outside of their cohort's frozen box. cohorts: these boxes.
+    O(n d)."""
     outside = {}
-    for field in boxes.fields:
+    for field in () if cohorts is None else cohorts.fields:
         values = whole(made.rows.column(field.column.name))
         # A value that is missing or could not be read is not one that has changed.
-        outside[field.column.name] = int((~field.holds(values, frozen.cohort_of_row) & present(values)).sum())
+        within = field.holds(values, made.frozen.cohort_of_row)
+        outside[field.column.name] = int((~within & present(values)).sum())
     return outside

@@ -29,6 +29,10 @@ class Boxes:
     fields: tuple[FieldBoxes, ...]
     of_row: NDArray[np.int64] | None
 
+    def part(self, begin: int, end: int, of_row: NDArray[np.int64] | None = None) -> Boxes:
+        """Some of them, by their places. of_row: among those."""
+        return Boxes(tuple(field.part(begin, end) for field in self.fields), of_row)
+
 
 def hull_boxes(rows: pa.Table, bound: BoundPolicy, groups: Groups) -> Boxes:
     """The exact hull of each group: least and greatest value, set of values, lowest node; nulls are told apart.
@@ -75,13 +79,12 @@ def field_ncp(boxes: Boxes, extents: Mapping[str, float]) -> dict[str, float]:
     nulls alone 0. A set costs min(1, (count - 1) / (|A| - 1)), 0 when |A| <= 1. (S0, equations 1-4.)
     A node costs its leaves / all leaves, 0 for one leaf (S4, equation 2).
     """
-    losses = {}
-    for field in boxes.fields:
-        loss = field.loss(extents[field.column.name])
-        # By box and not by row: the sum must not hang on the order of the rows, which follows from whose they are.
-        rows = np.ones(loss.size) if boxes.of_row is None else np.bincount(boxes.of_row, minlength=loss.size)
-        losses[field.column.name] = float((rows * loss).sum() / rows.sum()) if rows.sum() else 0.0
-    return losses
+    of_fields = {field.column.name: field.loss(extents[field.column.name]) for field in boxes.fields}
+    count = next((loss.size for loss in of_fields.values()), 0)
+    # By box and not by row: the sum must not hang on the order of the rows, which follows from whose they are.
+    rows = np.ones(count) if boxes.of_row is None else np.bincount(boxes.of_row, minlength=count)
+    total = rows.sum()
+    return {name: float((rows * loss).sum() / total) if total else 0.0 for name, loss in of_fields.items()}
 
 
 def declared_ncp(boxes: Boxes) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ class FrozenGroups:
     ids: pa.Array | None = None
     sizes: NDArray[np.int64] | None = None
 
-    @property
+    @cached_property
     def of_row(self) -> NDArray[np.int64]:
         """The group of each row, int64 (n,)."""
         return self.group_of_cohort[self.cohort_of_row]
@@ -45,8 +46,14 @@ class FrozenGroups:
         """The corners by group; every row carries the hull of its group's corners."""
         group = self.group_of_cohort[self.cohort_of_corner]
         order = np.argsort(group, kind="stable")
-        sizes = np.bincount(group, minlength=self.class_ids.size)
-        return Groups(order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), self.of_row)
+        return Groups(order, _starts(group, self.class_ids.size), self.of_row)
+
+    @property
+    def cohorts_then_groups(self) -> Groups:
+        """The corners by cohort, then once more by group: what both need of their values is made once."""
+        cohorts, groups = _starts(self.cohort_of_corner, self.group_of_cohort.size), self.groups
+        records = np.concatenate([np.arange(cohorts[-1]), groups.records])
+        return Groups(records, np.concatenate([cohorts, cohorts[-1] + groups.starts[1:]]), None)
 
     def windows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Start of the oldest and end of the newest window of the rows of each row's group, ms: int64 (n,) each.
@@ -59,3 +66,10 @@ class FrozenGroups:
         np.minimum.at(first, group, self.own_ends)
         np.maximum.at(last, group, self.own_ends)
         return first[group] - self.window_ms, last[group]
+
+
+def _starts(owner: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Where each owner's part of a sorted whole begins, and where the last one ends, int64 (count + 1,)."""
+    starts = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owner, minlength=count), out=starts[1:])
+    return starts

@@ -110,13 +110,13 @@ def check_frozen_release(
     if released.num_rows != n or factor.shape != (n,) or frozen.cohort_of_row.shape != (n,):
         raise GateError(f"{released.num_rows} rows would be released where {n} were to be")
     check_columns(released, bound)
-    group = frozen.of_row
-    _check_people(row_individuals(rows, bound), group, k)
+    group, individuals = frozen.of_row, row_individuals(rows, bound)
+    _check_people(individuals, group, k)
     check_once(factor)
     if (group[factor] != group).any():
         raise GateError(f"{int((group[factor] != group).sum())} rows carry the payload of another group")
     check_payload(released, rows, factor, bound)
-    _check_members(released, row_individuals(rows, bound)[factor], bound)
+    _check_members(released, individuals[factor], bound)
     for name, key in diversity_faults(released, group, bound):
         raise GateError(f"field {name}: some groups do not have the {key} that the policy asks for")
     groups, first = np.unique(group, return_index=True)
@@ -135,7 +135,7 @@ def check_frozen_release(
             raise GateError(f"field {name}: two groups have the same number")
     for name in ids[1:]:
         people = np.asarray(each.column(name))
-        here = np.bincount(group[np.unique(row_individuals(rows, bound), return_index=True)[1]])
+        here = np.bincount(group[np.unique(individuals, return_index=True)[1]])
         if (people % k != 0).any() or (people < here // k * k).any():
             raise GateError(
                 f"field {name}: some are no multiple of k={k}, or fewer than the people with rows"

@@ -42,7 +42,7 @@ class Published(NamedTuple):
     Restricted, for metrics and matching records only: hulls, the boxes before snapping; factor: int32, the record whose
     payload stands on slot j (in a partition: in the place of record j), as the structure numbers the records that do
     not wait; order: the place whose row stands first in the release, second; diversity, the least and the most that
-    any class shows of sensitive values (``measured_diversity``).
+    any class shows of sensitive values (``measured_diversity``); cohorts, of frozen groups the box of each cohort.
     """
 
     rows: pa.Table
@@ -51,6 +51,7 @@ class Published(NamedTuple):
     factor: NDArray[np.int32]
     order: NDArray[np.int64]
     diversity: dict[str, float]
+    cohorts: Boxes | None = None
 
 
 def publish(
@@ -80,13 +81,17 @@ def publish(
     kept = structure.kept
     if kept is not None and not kept.all():
         rows, structure = rows.filter(pa.array(kept)), structure.released()
-    groups = structure.groups
     factor = _drawn(structure, keystream)
-    hulls = (
-        hull_boxes(rows, bound, groups)
-        if frozen is None
-        else hull_boxes(frozen.corners, bound, frozen.groups)
-    )
+    cohorts = None
+    if frozen is None:
+        hulls = hull_boxes(rows, bound, structure.groups)
+    else:
+        both, first = (
+            hull_boxes(frozen.corners, bound, frozen.cohorts_then_groups),
+            frozen.group_of_cohort.size,
+        )
+        cohorts = both.part(0, first)
+        hulls = both.part(first, first + frozen.class_ids.size, frozen.of_row)
     if structure.levels is not None:
         hulls = raised_boxes(hulls, structure.levels)
     boxes = snapped_boxes(hulls)
@@ -96,8 +101,8 @@ def publish(
     else:
         check_frozen_release(released, rows, frozen, factor, bound)
     order = published_order(released, boxes)
-    shown = {} if groups.of_row is None else measured_diversity(released, groups.of_row, bound)
-    return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown)
+    shown = {} if hulls.of_row is None else measured_diversity(released, hulls.of_row, bound)
+    return Published(released.take(pa.array(order)), boxes, hulls, factor, order, shown, cohorts)
 
 
 def _drawn(structure: Structure, keystream: Words) -> NDArray[np.int32]:

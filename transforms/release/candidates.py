@@ -17,7 +17,7 @@ from kanonflow.schemas.policy import Field
 from kanonflow.schemas.text_values import render_text
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.canonical_order import blind_order, canonical_order
-from kanonflow.transforms.release.cohorts import person_digests
+from kanonflow.transforms.release.cohorts import person_digests, positions
 from kanonflow.transforms.release.due import Due
 from kanonflow.transforms.release.ledger import (
     KNOWN_OTHERWISE,
@@ -63,7 +63,7 @@ def gather(
 
 def parted(rows: pa.Table, stays: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
     """The rows that stay, and the others."""
-    return picked(rows, stays), picked(rows, ~stays)
+    return (rows, rows.slice(0, 0)) if stays.all() else (picked(rows, stays), picked(rows, ~stays))
 
 
 def _rested(warm: WarmState, resting: NDArray[np.bool_] | None) -> tuple[WarmState, Unreleased]:
@@ -87,16 +87,19 @@ def _each_once(
     digests = _event_digests(due, ordered, field)
     fresh = np.zeros(digests.size, dtype=np.bool_)
     places = np.flatnonzero(new)
-    first = np.unique(digests[places], return_index=True)[1]
+    events, first = np.unique(digests[places], return_index=True)
     if first.size < places.size and due.bound.attributes:
         places = _blindly(due, ordered, places, digests)
-        first = np.unique(digests[places], return_index=True)[1]
-    fresh[places[first]] = True
-    fresh &= ~np.isin(digests, np.concatenate([known for _, known in seen] or [digests[:0]]))
+        events, first = np.unique(digests[places], return_index=True)
+    # Not np.isin, which would sort all that were seen.
+    at = positions(events, np.concatenate([known for _, known in seen] or [events[:0]]))
+    unseen = np.ones(events.size, dtype=np.bool_)
+    unseen[at[at >= 0]] = False
+    fresh[places[first[unseen]]] = True
     end = due.slot.window_end if due.slot.window_end is not None else 0
     recent = tuple((at, known) for at, known in seen if at > end - due.policy.state_ttl_ms)
-    if fresh.any():
-        recent = (*recent, (end, np.sort(digests[fresh])))
+    if unseen.any():
+        recent = (*recent, (end, events[unseen]))
     return fresh | ~new, recent
 
 

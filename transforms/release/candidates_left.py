@@ -111,12 +111,13 @@ def candidates_left(reader: Reader, bundles: CohortRows, seed: int = 0) -> Candi
     low = int(window.min())
     span = int(window.max()) - low + 2 + windows.absent
     at = bundles.cohort[person] * span + window - low
-    here = _facts(at, person)
     offered: list[tuple[_Facts, _Known, int]] = []
     if windows.present:
+        here = _facts(at, person)
         offered.append((here, _Known(here.person, here.key), windows.present))
     if purchases is not None:
-        key = dense_ranks([at, *purchase_keys(purchases, bundles.rows, inside)])
+        some = None if inside.size == bundles.person.size else inside
+        key = dense_ranks([at, *purchase_keys(purchases, bundles.rows, some)])
         offered.append((_facts(key, person), _Known(person, key), purchases.count))
     if not offered and not windows.absent:
         known = _Known(*(np.unique(person),) * 2)
@@ -125,18 +126,17 @@ def candidates_left(reader: Reader, bundles: CohortRows, seed: int = 0) -> Candi
         facts, known, _ = offered[0]
         left = np.searchsorted(facts.key, known.key, "right") - np.searchsorted(facts.key, known.key)
     else:
+        here = _facts(at, person)
         return _tried(reader, bundles.cohort, here, span, offered, np.random.default_rng(seed))
     return CandidatesLeft(np.maximum(left - reader.known_people, 1), known.person)
 
 
-def purchase_keys(purchases: KnownPurchases, rows: pa.Table, inside: Numbers) -> Keys:
-    """Integer keys of what is known of each row of ``inside``, int64, but its window."""
-    at = pa.array(inside)
-    return [
-        key
-        for each in purchases.fields
-        for key in sort_keys(_rounded(whole(rows.column(each.name)), each).take(at))
-    ]
+def purchase_keys(purchases: KnownPurchases, rows: pa.Table, inside: Numbers | None = None) -> Keys:
+    """Integer keys of what is known of each row, or of each of ``inside``, int64, but its window."""
+    columns = [_rounded(whole(rows.column(each.name)), each) for each in purchases.fields]
+    if inside is not None:
+        columns = [column.take(pa.array(inside)) for column in columns]
+    return [key for column in columns for key in sort_keys(column)]
 
 
 def _rounded(column: pa.Array, known: RoundedField) -> pa.Array:
@@ -154,7 +154,9 @@ def _rounded(column: pa.Array, known: RoundedField) -> pa.Array:
 def _facts(key: Numbers, person: Numbers) -> _Facts:
     order = np.lexsort((person, key))
     key, person = key[order], person[order]
-    begins = np.flatnonzero(np.append(True, (np.diff(key) != 0) | (np.diff(person) != 0)))
+    first = np.ones(key.size, dtype=np.bool_)
+    first[1:] = (key[1:] != key[:-1]) | (person[1:] != person[:-1])
+    begins = np.flatnonzero(first)
     return _Facts(key[begins], person[begins], np.diff(begins, append=key.size))
 
 

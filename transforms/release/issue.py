@@ -20,6 +20,8 @@ from kanonflow.transforms.rows.elements import MatchingRecord, Release, to_ipc
 from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
 
 _DIGEST_DIGITS = 32
+_COMPRESSED = 500
+"""Fewer rows go as they are: to begin with a column costs the compressor more than it saves of a few kilobytes."""
 _Bounds = tuple[int | None, int | None]
 """Start and end of a window in ms, None without windows."""
 
@@ -87,4 +89,5 @@ def _release(due: Due, answer: Answer, published: Published, window: _Bounds) ->
     record = None
     if due.by_the_clock:
         record = solution_to_bytes(answer.solution, belongs_to(due.secret, name, due.policy, answer.rows))
-    return Release(name, *window, to_ipc(rows, compressed=due.compressed), taken, record)
+    compressed = due.compressed and rows.num_rows >= _COMPRESSED
+    return Release(name, *window, to_ipc(rows, compressed=compressed), taken, record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.metadata
 from collections import Counter
 from collections.abc import Mapping
@@ -221,18 +220,15 @@ def _rejected_people(rejected: list[dict[str, Any]], policy: Policy) -> list[Any
 
 
 @cache
-def _defaults(of_a_release: bool) -> Mapping[str, Any]:
-    """Read once a process; maps are copied by whoever hands them on."""
-    return metrics_defaults(of_a_release=of_a_release)
+def _defaults(of_a_release: bool) -> tuple[Mapping[str, Any], Mapping[str, type]]:
+    """Read once a process; and the types of those that are an empty map or list, which is made anew each time."""
+    defaults = metrics_defaults(of_a_release=of_a_release)
+    return defaults, {name: type(value) for name, value in defaults.items() if isinstance(value, dict | list)}
 
 
 def _without_release(*, of_a_release: bool = False) -> dict[str, Any]:
-    defaults = _defaults(of_a_release)
-    # Every default is a value, or an empty map or list.
-    return {
-        name: copy.copy(value) if isinstance(value, dict | list) else value
-        for name, value in defaults.items()
-    }
+    defaults, empty = _defaults(of_a_release)
+    return {**defaults, **{name: kind() for name, kind in empty.items()}}
 
 
 def withheld_metrics(record: Mapping[str, Any], reason: str) -> dict[str, Any]:

@@ -20,6 +20,8 @@ _NEVER = np.iinfo(np.int64).min
 FROM_START = np.iinfo(np.int64).max
 """In the place of a window's end, less the place of the run in its chain that named them first: of values that a file
 of people tells, which no row replaces."""
+_CELLS_AT_ONCE = 100_000
+"""Fields of so many cells are looked at together: of few rows each call costs more than what it does."""
 MOST_PLACES = 2**20
 """So many runs of a chain may name people."""
 
@@ -138,25 +140,46 @@ class Pool:
         changed[owner[: self.people.size]] = self.changed
         tried = np.full(people.size, -1, dtype=np.int64)
         tried[owner[: self.people.size]] = self.tried
-        columns = {}
-        for number, column in enumerate(bound.quasis):
-            values = pa.concat_arrays(
-                [whole(self.values.column(column.name)), whole(rows.column(column.name))]
-            )
-            when = np.concatenate([self.ends[:, number], ends])
-            there = np.flatnonzero(present(values))
-            ranks = dense_ranks(sort_keys(values))[there]
-            best = np.lexsort((ranks, when[there] if earliest else -when[there], owner[there]))
-            order, ranks = there[best], ranks[best]
-            first = np.append(True, owner[order][1:] != owner[order][:-1])[: order.size]
-            changed[owner[order[~first & np.append(False, ranks[1:] != ranks[:-1])[: order.size]]]] = True
-            pick = np.full(people.size, -1, dtype=np.int64)
-            pick[owner[order[first]]] = order[first]
-            latest[pick >= 0, number] = when[pick[pick >= 0]]
-            columns[column.name] = values.take(pa.array(pick, mask=pick < 0))
+        cells = [
+            pa.concat_arrays([whole(self.values.column(column.name)), whole(rows.column(column.name))])
+            for column in bound.quasis
+        ]
+        when = np.concatenate([self.ends, np.repeat(ends[:, None], len(cells), axis=1)])
+        order = when if earliest else -when
+        at_once = max(1, _CELLS_AT_ONCE // max(owner.size, 1))
+        picks = []
+        for begin in range(0, len(cells), at_once):
+            some = slice(begin, begin + at_once)
+            pick, several = _first_of_each(cells[some], order[:, some], owner, people.size)
+            changed[several] = True
+            picks += list(pick)
+        for number, pick in enumerate(picks):
+            latest[pick >= 0, number] = when[pick[pick >= 0], number]
+        columns = {
+            column.name: values.take(pa.array(own, mask=own < 0))
+            for column, values, own in zip(bound.quasis, cells, picks, strict=True)
+        }
         if named.size:
             latest[np.isin(people, named)] = self.ends[stands]  # also where the value is a null
         return Pool(people, pa.table(columns, schema=quasi_schema(bound)), latest, changed, tried)
+
+
+def _first_of_each(
+    cells: list[pa.Array], order: NDArray[np.int64], owner: NDArray[np.int64], people: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of f fields the row whose value stands first, int64 (f, people), -1 where there is none: by order, int64 (n, f),
+    then the least value; and who has two values in rows, people of one field after another. owner: int64 (n,)."""
+    field, place = np.nonzero([present(values) for values in cells])
+    ranks = np.stack([dense_ranks(sort_keys(values)) for values in cells])[field, place]
+    whose = field * people + owner[place]
+    best = np.lexsort((ranks, order[place, field], whose))
+    whose, ranks = whose[best], ranks[best]
+    first = np.ones(best.size, dtype=np.bool_)
+    first[1:] = whose[1:] != whose[:-1]
+    pick = np.full(len(cells) * people, -1, dtype=np.int64)
+    pick[whose[first]] = place[best[first]]
+    several = np.flatnonzero(~first[1:] & (ranks[1:] != ranks[:-1])) + 1
+    return pick.reshape(len(cells), people), whose[several] % max(people, 1)
 
 
 def quasi_schema(bound: BoundPolicy) -> pa.Schema:

@@ -17,8 +17,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from kanonflow.schemas.slot_kinds import REGULAR
@@ -31,6 +29,7 @@ from kanonflow.transforms.secret.secret_files import (
 )
 
 _ID_BYTES = 16
+_HASH_BYTES = 32
 _HIDDEN = "<secret, hidden>"
 
 
@@ -61,18 +60,17 @@ class ReleaseSlot(NamedTuple):
 
 def encode(*parts: bytes | str | int | None) -> bytes:
     """An injective encoding of a sequence: each part as its kind, its length in 8 bytes, its bytes."""
-    pieces = []
+    pieces: list[bytes] = []
     for part in parts:
-        match part:
-            case None:
-                kind, content = b"n", b""
-            case bytes():
-                kind, content = b"b", part
-            case str():
-                kind, content = b"s", part.encode()
-            case int():
-                kind, content = b"i", str(part).encode()
-        pieces += [kind, len(content).to_bytes(8, "big"), content]
+        if isinstance(part, str):
+            kind, content = b"s", part.encode()
+        elif isinstance(part, bytes):
+            kind, content = b"b", part
+        elif part is None:
+            kind, content = b"n", b""
+        else:
+            kind, content = b"i", str(part).encode()
+        pieces += (kind, len(content).to_bytes(8, "big"), content)
     return b"".join(pieces)
 
 
@@ -126,8 +124,9 @@ class Secret:
     the secret itself.
     """
 
-    __slots__ = ("_key", "_replaced", "_version")
+    __slots__ = ("_extracted", "_key", "_replaced", "_version")
     _key: bytes
+    _extracted: bytes
     _version: int
     _replaced: tuple[Secret, ...]
 
@@ -140,6 +139,8 @@ class Secret:
                 " (for example: (umask 077; head -c 32 /dev/urandom > FILE))"
             )
         object.__setattr__(self, "_key", key)
+        # Of HKDF (RFC 5869) the first step, which has no salt.
+        object.__setattr__(self, "_extracted", hmac.digest(bytes(_HASH_BYTES), key, "sha256"))
         if len({version, *(each.version for each in replaced)}) <= len(replaced):
             raise SecretError("two secrets of a feed have the same version; a window could not tell its own")
         object.__setattr__(self, "_version", version)
@@ -210,6 +211,8 @@ class Secret:
 
         Raises SecretError: the feed's secrets do not have that version.
         """
+        if version == self._version:
+            return self
         chain = self.chain
         place = next((n for n, each in enumerate(chain) if version in (None, each.version)), None)
         if place is None:
@@ -236,8 +239,8 @@ class Secret:
 
     def derive(self, label: str, *parts: bytes | str | int | None) -> bytes:
         """The 32-byte key of one purpose: HKDF-SHA256(secret, encode("kanonflow", label, parts...))."""
-        info = encode("kanonflow", label, *parts)
-        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._key)
+        # Of HKDF's second step one block is all that 32 bytes take.
+        return hmac.digest(self._extracted, encode("kanonflow", label, *parts) + b"\1", "sha256")
 
     def commit(self) -> str:
         """A commitment to the secret, 64 hex digits: fixes it without telling anything about it."""
