@@ -114,7 +114,8 @@ def warm_up_set(name: str) -> None:
 
 def warm_up_merging(hierarchies: bool = False, ruled: bool = False) -> None:
     """Merge the cohorts of a tiny window, with a last one. hierarchies, ruled: as of ``warm_up``."""
-    n = 12
+    # More than stay in the order in which they come.
+    n = 16
     numeric = np.arange(n, dtype=np.float64)[:, None] / (n - 1)
     table = Table(
         numeric=np.rint(numeric) if hierarchies else numeric,

@@ -22,7 +22,8 @@ def attribute_ncp(table: Table, structure: Structure) -> NDArray[np.float64]:
     if groups.records.size == 0:
         return np.zeros(table.attributes)
     losses = _losses(table, groups.records, groups.starts[:-1])
-    return np.array([np.average(loss, weights=groups.rows) for loss in losses])
+    rows = groups.rows.astype(np.float64)
+    return np.array([(loss * rows).sum() for loss in losses]) / rows.sum()
 
 
 def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64]) -> list[NDArray[np.float64]]:

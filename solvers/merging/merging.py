@@ -14,7 +14,7 @@ from kanonflow.solvers.merging.near_cohorts import NearCohorts, near_cohorts
 from kanonflow.solvers.merging.value_descent import descend_under_rules
 from kanonflow.solvers.partition_search.diversity import check_eligible, failing_classes
 from kanonflow.solvers.partition_search.group_loss import total_loss
-from kanonflow.solvers.partition_search.groups import Groups, build_groups, in_order
+from kanonflow.solvers.partition_search.groups import Groups, build_groups, in_order, ordered_loss
 from kanonflow.solvers.partition_search.rules import ValueRules, build_rules
 from kanonflow.solvers.partition_search.search import search_partition
 from kanonflow.solvers.problem.errors import BudgetError, InfeasibleError, TableError
@@ -22,6 +22,7 @@ from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search.rounds import Effort
 from kanonflow.solvers.units.individuals import Individuals, gather_individuals
+from kanonflow.solvers.units.numbering import numbered
 
 # One evaluation costs 100 ns with all around it, the start 2 us a row. Sparkov's days, k = 5, loss and CPU us a row:
 # .0772 greedy, .0667 at 20 (5 us), .0663 at 50 (8), .0662 at 100 (12), .0660 at 200 (22), .0658 at 800 (75). Its weeks,
@@ -58,7 +59,7 @@ class MergeTask:
     def __post_init__(self) -> None:
         who = self.table.individuals
         c = self.rows.size
-        if who is None or not np.array_equal(np.unique(who), np.arange(c)):
+        if who is None or not _each_there(who, c):
             raise TableError("the corners must name each cohort from 0 on, and rows each cohort once")
         if self.rows.shape != (c,) or self.active.shape != (c,):
             raise TableError("rows and active need one entry a cohort")
@@ -74,6 +75,13 @@ class MergeTask:
             raise BudgetError("k must be 1 or more")
         if self.evaluations is not None and self.evaluations < 0:
             raise BudgetError("evaluations must be 0 or more")
+
+
+def _each_there(codes: NDArray[np.int64], count: int) -> bool:
+    """Whether codes are ``0 .. count - 1``, each of them at least once."""
+    if codes.size == 0 or codes.min() < 0 or codes.max() >= count:
+        return codes.size == count == 0
+    return bool(np.bincount(codes, minlength=count).all())
 
 
 class Merged(NamedTuple):
@@ -115,13 +123,9 @@ def _cohorts(task: MergeTask) -> Individuals:
 def merge_loss(task: MergeTask, labels: NDArray[np.integer[Any]]) -> float:
     """Loss of groups: sum of (rows of a group x NCP of the hull of its boxes) / rows, float in [0, 1]. O(n d).
 
-    labels: (c,), any whole numbers.
+    labels: (c,), any whole numbers. Whether groups have k active people or not.
     """
-    return _loss_without_floor(task, _cohorts(task), labels)
-
-
-def _loss_without_floor(task: MergeTask, people: Individuals, labels: NDArray[np.integer[Any]]) -> float:
-    """The same, whether groups have k active people or not."""
+    people = _cohorts(task)
     return total_loss(people, _state(replace(task, k=1), people, labels))
 
 
@@ -129,13 +133,18 @@ def _groups_kept(labels: NDArray[np.int32], warm: NDArray[np.int64] | None) -> i
     """Groups of ``labels`` that are, as sets, the cohorts that one number of ``warm`` has."""
     if warm is None:
         return 0
-    ours, theirs = np.unique(np.stack([labels, warm]), axis=1)
-    _, group, parts = np.unique(theirs, return_inverse=True, return_counts=True)
-    return int(((np.bincount(ours)[ours] == 1) & (parts[group] == 1) & (theirs >= 0)).sum())
+    # Of a group that is one there are as many as its first cohort's number has, all of them with that number.
+    ours, theirs = numbered(labels), numbered(warm)
+    one = theirs.number[ours.first]
+    alike = np.bincount(ours.number, weights=theirs.number == one[ours.number])
+    return int(((alike == ours.counts) & (theirs.counts[one] == ours.counts) & (warm[ours.first] >= 0)).sum())
 
 
 class _Start(NamedTuple):
-    """Feasible groups to begin with: the state, their labels as ``Merged`` has them, their loss, evaluations."""
+    """Feasible groups: their labels as ``Merged`` has them, their loss, evaluations.
+
+    groups: a state of them, as it is built for the labels where nothing was evaluated.
+    """
 
     groups: Groups
     labels: NDArray[np.int32]
@@ -143,14 +152,10 @@ class _Start(NamedTuple):
     evaluations: int
 
 
-def _joined(task: MergeTask, people: Individuals, near: NearCohorts, labels: NDArray[np.int64]) -> _Start:
-    """Groups as they are given, those that are not feasible joined. labels: int64 (c,), any numbers."""
-    groups = _state(task, people, labels)
+def _joined(people: Individuals, near: NearCohorts, groups: Groups) -> _Start:
+    """The groups of a state, those that are not feasible joined."""
     evaluations = join_infeasible(people, groups, near)
-    joined = in_order(groups.label)
-    # Afresh: hulls that grew by joins are summed up in another order, and groups were numbered otherwise.
-    groups = _state(task, people, joined)
-    return _Start(groups, joined, total_loss(people, groups), evaluations)
+    return _Start(groups, *ordered_loss(people, groups), evaluations)
 
 
 def _last_groups(task: MergeTask, warm: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,7 +166,7 @@ def _last_groups(task: MergeTask, warm: NDArray[np.int64]) -> NDArray[np.int64]:
     fresh = int(warm.max(initial=0)) + 1
     everybody = np.arange(warm.size)
     labels = np.where(warm >= 0, warm, fresh + everybody)
-    _, group = np.unique(labels, return_inverse=True)
+    group = numbered(labels).number
     left = np.bincount(group, weights=task.active).astype(np.int64)
     for cohort in np.flatnonzero(task.active >= task.k).tolist():
         rest = left[group[cohort]] - task.active[cohort]
@@ -214,11 +219,15 @@ def merge_cohorts(task: MergeTask) -> Merged:
     if c == 1:
         return _alone(task, people)
     near, evaluations = near_cohorts(task.table, people)
-    greedy = begun = _joined(task, people, near, np.arange(c))
+    # Each by itself, without a floor. What is kept of them for the floor is worked out by joining.
+    single = build_groups(people, task.active.astype(np.int64), 1, np.arange(c, dtype=np.int32))
+    lower_bound = total_loss(people, single)
+    single.k[0] = task.k
+    greedy = begun = _joined(people, near, single)
     evaluations += greedy.evaluations
     warm, kept = None, 0.0
     if task.warm is not None:
-        warm = _joined(task, people, near, _last_groups(task, task.warm))
+        warm = _joined(people, near, _state(task, people, _last_groups(task, task.warm)))
         evaluations += warm.evaluations
         whole = _groups_kept(warm.labels, task.warm) / (int(warm.labels.max()) + 1)
         if warm.loss < greedy.loss or (warm.loss == greedy.loss and whole):
@@ -228,10 +237,12 @@ def merge_cohorts(task: MergeTask) -> Merged:
     if limit is None:
         limit = EVALUATIONS_PER_ROW * int(task.rows.sum())
     if limit > 0:
-        search = search_partition(people, begun.groups, near.tour, near.nearest, Effort(limit, task.seed))
+        # Afresh where groups were joined: the order of members and the numbers of groups steer the search.
+        groups = _state(task, people, labels) if begun.evaluations else begun.groups
+        effort = Effort(limit, task.seed)
+        search = search_partition(people, groups, near.tour, near.nearest, effort, traced=False)
         evaluations += search.evaluations
-        answer = in_order(search.groups.label)
-        answer_loss = total_loss(people, _state(task, people, answer))
+        answer, answer_loss = ordered_loss(people, groups)
         # Gains are sums of differences: the last digits of a search that found nothing could show a rise.
         if answer_loss < loss:
             labels, loss = answer, answer_loss
@@ -242,7 +253,7 @@ def merge_cohorts(task: MergeTask) -> Merged:
     return Merged(
         labels=labels,
         loss=loss,
-        lower_bound=_loss_without_floor(task, people, np.arange(c)),
+        lower_bound=lower_bound,
         start="warm" if begun is warm else "greedy",
         greedy_loss=greedy.loss,
         warm_loss=None if warm is None else warm.loss,
@@ -277,11 +288,9 @@ def _mended(
     for begun in (labels, np.arange(labels.size)):
         groups = _state(task, people, begun)
         evaluations = join_infeasible(people, groups, near, rules)
-        # Afresh, as in ``_joined``.
-        groups = _state(task, people, in_order(groups.label))
+        # Afresh, as before the search.
+        groups = _state(task, people, groups.label)
         evaluations += descend_under_rules(people, groups, near, rules, limit)
-        answer = in_order(groups.label)
-        loss = total_loss(people, _state(task, people, answer))
-        answers.append(_Start(groups, answer, loss, evaluations))
+        answers.append(_Start(groups, *ordered_loss(people, groups), evaluations))
     best = min(answers, key=lambda each: each.loss)
     return best._replace(evaluations=sum(each.evaluations for each in answers))

@@ -15,7 +15,7 @@ from kanonflow.solvers.partition_search.released_shares import released_shares
 from kanonflow.solvers.partition_search.ruin import build_ruin
 from kanonflow.solvers.partition_search.rules import ValueRules
 from kanonflow.solvers.search.rounds import Effort
-from kanonflow.solvers.search.workspace import build_workspace, push
+from kanonflow.solvers.search.workspace import build_workspace, push_all
 from kanonflow.solvers.units.individuals import Individuals
 
 # Rounds between two entries of the trace.
@@ -26,7 +26,7 @@ LOG = 512
 
 
 class Found(NamedTuple):
-    """groups: the state at the end, of any loss. trace: (evaluations, loss) after each round."""
+    """groups: the state at the end, of any loss. trace: (evaluations, loss) after each round; () if nobody asks."""
 
     groups: Any
     evaluations: int
@@ -43,11 +43,13 @@ def search_partition(
     rules: ValueRules | None = None,
     *,
     whole: bool = True,
+    traced: bool = True,
 ) -> Found:
     """Lower the loss of a state, in place, by so many evaluations, and one kick more at most.
 
     tour: int64 (u,), near units follow each other. nearest: int32 (u, m), of each, -1 for none. whole: these are all
-    that is released, so that the shares of the values of ``rules`` follow what the search keeps.
+    that is released, so that the shares of the values of ``rules`` follow what the search keeps. traced: False where
+    nobody reads the trace. Rounds are for it, for the clock, for who is told and for shares; else there is one.
 
     Postcondition: the loss is not higher. A function of the arguments but for a deadline. One evaluation is a group
     that is priced.
@@ -56,11 +58,12 @@ def search_partition(
     work = build_workspace(tour.size, max(tour.size, groups.size.size), effort.seed, log=log)
     ruin = build_ruin(people) if rules is None and isinstance(groups, Groups) else None
     # Who waits first: a budget that ends early has placed them.
-    for unit in tour[np.argsort(groups.label[tour] >= 0, kind="stable")]:
-        push(work, unit)
+    push_all(work, tour[np.argsort(groups.label[tour] >= 0, kind="stable")])
     trace: list[tuple[int, float]] = []
     position, struck, draining = 0, False, True
     chunk = max(1, min(effort.evaluations // ROUNDS, MOST_AT_ONCE))
+    if not traced and rules is None and effort.deadline is None and effort.progress is None:
+        chunk = effort.evaluations
     while work.evaluations[0] < effort.evaluations:
         if effort.deadline is not None and effort.clock() >= effort.deadline:
             struck = True
@@ -74,7 +77,8 @@ def search_partition(
             draining = work.bounds[0] != work.bounds[1]
         else:
             position = kick(people, groups, nearest, work, tour, position, until, ruin, rules)
-        trace.append((int(work.evaluations[0]), total_loss(people, groups)))
+        if traced or effort.progress is not None:
+            trace.append((int(work.evaluations[0]), total_loss(people, groups)))
         if effort.progress is not None:
             effort.progress(*trace[-1])
     return Found(groups, int(work.evaluations[0]), struck, trace)

@@ -36,6 +36,7 @@ class Task:
     parameters: of the method's own, and of the start's, by name (docs/solvers.md lists them).
     sensitive: fields whose values in each class must meet rules (shape classes only).
     clock: seconds, for the deadline. progress: called with evaluations and loss while a search goes on.
+    figures: False where the structure and its loss are all that is wanted: solvers may leave lower bound and trace out.
 
     Raises BudgetError for an unknown shape, and for a ``warm`` or ``sensitive`` that is not for the shape.
     """
@@ -55,6 +56,7 @@ class Task:
     sensitive: Sequence[Sensitive] = ()
     clock: Callable[[], float] = time.monotonic
     progress: Callable[[int, float], None] | None = None
+    figures: bool = True
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:

@@ -68,6 +68,13 @@ def push(work: Workspace, slot: int) -> None:
         work.bounds[1] = (work.bounds[1] + 1) % work.queue.size
 
 
+def push_all(work: Workspace, slots: NDArray[np.int64]) -> None:
+    """Put slots, none of them twice, on the list of fresh scratch, in this order."""
+    work.queue[: slots.size] = slots
+    work.queued[slots] = True
+    work.bounds[1] = slots.size
+
+
 @kernel(inner=True, forceinline=True, counting=False)
 def pop(work: Workspace) -> int:
     """Take the oldest slot off the list, -1 when it is empty."""

@@ -34,10 +34,16 @@ from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.structures.partition import Partition
 from kanonflow.solvers.units.distinct_rows import group_rows
 from kanonflow.solvers.units.features import build_features
-from kanonflow.solvers.units.individuals import Individuals, gather_individuals, part_of_people
+from kanonflow.solvers.units.individuals import (
+    Individuals,
+    gather_individuals,
+    part_of_people,
+    point_features,
+)
 from kanonflow.solvers.units.kd_tree import build_tree
 from kanonflow.solvers.units.nearest_people import nearest_people
 from kanonflow.solvers.units.neighbours import nearest_units
+from kanonflow.solvers.units.numbering import numbered
 from kanonflow.solvers.units.row_counts import shared_row_counts
 from kanonflow.solvers.units.tree_cut import even_sample, make_cut
 from kanonflow.solvers.units.trimming import kept_rows
@@ -59,11 +65,13 @@ def _tour(table: Table, people: Individuals) -> tuple[NDArray[np.int64], NDArray
 
     The tree finds the nearest where everybody has one row, and is a point; None: ``nearest_people`` finds them.
     """
-    _, first = np.unique(people.of_row, return_index=True)
-    features = build_features(table, first.astype(np.int64))
-    everybody = np.arange(first.size)
-    tree = build_tree(features, np.ones(first.size, dtype=np.int32), everybody)
-    if first.size < table.records:
+    everybody = np.arange(people.rows.size)
+    if people.rows.size < table.records:
+        features = build_features(table, numbered(people.of_row).first)
+    else:
+        features = point_features(table, people)
+    tree = build_tree(features, np.ones(everybody.size, dtype=np.int32), everybody)
+    if everybody.size < table.records:
         return tree.order, None
     return tree.order, nearest_units(features, tree, everybody, NEIGHBOURS)[0]
 
@@ -129,10 +137,11 @@ class _Problem:
             )
         kept = kept_rows(people.of_row, row_counts, self.priority)
         row_labels = np.where(kept, labels[people.of_row], POOL)
-        used, dense = np.unique(row_labels, return_inverse=True)
-        partition = Partition((dense - (1 if used.size and used[0] < 0 else 0)).astype(np.int32))
+        # Who waits has the first number.
+        dense = numbered(row_labels - POOL).number - (row_labels == POOL).any()
+        partition = Partition(dense.astype(np.int32))
         total = self.loss.total(task.table, partition)
-        bound = waiting_bound(task.table, task.k) if task.loss == "ncp" else 0.0
+        bound = waiting_bound(task.table, task.k) if task.loss == "ncp" and task.figures else 0.0
         told = {"start_loss": total, "evaluations": 0, **figures}
         return Solution(structure=partition, loss=total, lower_bound=bound, start=start, **told)
 
@@ -257,8 +266,11 @@ def _warm_or(problem: _Problem, cold: _Begun) -> _Begun:
     return next(begun for begun in tried if begun.warm_loss == best)
 
 
-def _searched(problem: _Problem, labels: NDArray[np.int32], effort: Effort) -> Found:
-    """The classes searched, in parts side by side before all of them at once where there are many people."""
+def _searched(problem: _Problem, labels: NDArray[np.int32], effort: Effort, state: Any = None) -> Found:
+    """The classes searched, in parts side by side before all of them at once where there are many people.
+
+    state: of the labels, where there is one already; it is changed.
+    """
     people, tour, near = problem.people, problem.tour, problem.near
     if near is None:
         near = nearest_people(people, tour, NEIGHBOURS)[0]
@@ -266,8 +278,9 @@ def _searched(problem: _Problem, labels: NDArray[np.int32], effort: Effort) -> F
     if tour.size >= 2 * PART_SIZE:
         quarters = effort._replace(evaluations=effort.evaluations * 3 // 4, progress=None)
         labels, spent, struck = _search_parts(replace(problem, near=near), labels, quarters)
+        state = None
     rest = effort._replace(evaluations=effort.evaluations - spent)
-    searched = _search(problem, labels, near, rest)
+    searched = _search(problem, labels, near, rest, state)
     trace = [(spent + made, then) for made, then in searched.trace]
     return Found(searched.groups, spent + searched.evaluations, struck or searched.struck, trace)
 
@@ -277,12 +290,15 @@ def _search(
     labels: NDArray[np.int32],
     near: NDArray[np.int32],
     effort: Effort,
+    state: Any = None,
     *,
     whole: bool = True,
 ) -> Found:
-    near = diverse_neighbours(problem.people, problem.tour, TOUR_REACH, problem.rules, near)
-    state = problem.state(labels)
-    return search_partition(problem.people, state, problem.tour, near, effort, problem.rules, whole=whole)
+    people, rules = problem.people, problem.rules
+    near = diverse_neighbours(people, problem.tour, TOUR_REACH, rules, near)
+    state = problem.state(labels) if state is None else state
+    traced = whole and problem.task.figures
+    return search_partition(people, state, problem.tour, near, effort, rules, whole=whole, traced=traced)
 
 
 def _search_parts(
@@ -398,11 +414,12 @@ def solve_classes(task: Task, *, search: bool = True) -> Solution:
             cold = diverse_greedy_labels(people, problem.tour, k, rules)
         begun = _Begun(cold, "l-greedy")
     begun = _warm_or(problem, begun)
-    start_loss = total_loss(people, problem.state(begun.labels))
+    state = problem.state(begun.labels)
+    start_loss = total_loss(people, state)
     searched, sampled = Found(None, 0, False, []), evaluations - effort.evaluations
     labels = begun.labels
     if evaluations:
-        searched = _searched(problem, labels, effort)
+        searched = _searched(problem, labels, effort, state)
         labels = searched.groups.label
     return problem.finished(
         labels,

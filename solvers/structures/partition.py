@@ -12,6 +12,7 @@ from kanonflow.solvers.matching.random_words import Words, shuffled_within
 from kanonflow.solvers.problem.errors import StructureError
 from kanonflow.solvers.problem.hierarchy_levels import LevelVector
 from kanonflow.solvers.structures.structure import Groups
+from kanonflow.solvers.units.numbering import numbered
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Partition:
         """A class covers its records, in their order; every row carries the box of its class. O(n log n)."""
         order = np.argsort(self.labels, kind="stable")
         order = order[self.labels[order] >= 0]
-        _, of_row, sizes = np.unique(self.labels[self.kept], return_inverse=True, return_counts=True)
+        _, of_row, sizes = numbered(self.labels[self.kept])
         starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-        return Groups(order, starts, of_row.astype(np.int64))
+        return Groups(order, starts, of_row)
 
     def described(self) -> NDArray[np.int32]:
         """The labels, those of records that wait included."""

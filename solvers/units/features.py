@@ -51,6 +51,11 @@ def normalized_weights(table: Table) -> NDArray[np.float64]:
     return table.weights / table.weights.sum()
 
 
+def value_prices(table: Table) -> NDArray[np.float64]:
+    """What each value beyond the first costs, float64 (dc,)."""
+    return normalized_weights(table)[table.numeric.shape[1] :] / np.maximum(table.cardinality - 1, 1)
+
+
 def _first_bits(cardinality: NDArray[np.int64], attributes: NDArray[np.int64]) -> NDArray[np.int64]:
     """First bit of each attribute's run; runs of up to 64 share words first-fit, longer ones start a word."""
     first = np.zeros(attributes.size, dtype=np.int64)
@@ -87,11 +92,9 @@ def build_features(table: Table, rows: NDArray[np.int64], *, narrow_limit: int =
     narrow_limit: attributes with more values are wide; those with more than 64 values that are not take several
     words (class search wants every attribute as bits, because an individual may have several values).
     """
-    weights = normalized_weights(table)
-    dn = table.numeric.shape[1]
-    numeric_weight = weights[:dn].copy()
+    numeric_weight = normalized_weights(table)[: table.numeric.shape[1]].copy()
     numeric, orders = weighted_coordinates(table, rows)
-    per_value = weights[dn:] / np.maximum(table.cardinality - 1, 1)
+    per_value = value_prices(table)
     narrow = np.flatnonzero(table.cardinality <= narrow_limit)
     broad = np.flatnonzero(table.cardinality > narrow_limit)
     first = _first_bits(table.cardinality, narrow)

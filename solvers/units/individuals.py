@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.units.bits import bits_cost
-from kanonflow.solvers.units.features import build_features
+from kanonflow.solvers.units.features import WORD_BITS, Features, build_features, value_prices
 from kanonflow.solvers.units.leaf_orders import LeafOrders, range_cost
+from kanonflow.solvers.units.numbering import numbered
 
 
 class Individuals(NamedTuple):
@@ -66,14 +67,16 @@ def touched_words(words: NDArray[np.uint64]) -> NDArray[np.int32]:
 
 def gather_individuals(table: Table) -> Individuals:
     """Individuals of a table; each row is its own when the table names none. O(n d)."""
-    who = table.individuals if table.individuals is not None else np.arange(table.records)
-    _, of_row, rows = np.unique(who, return_inverse=True, return_counts=True)
-    features = build_features(table, np.arange(table.records), narrow_limit=np.iinfo(np.int64).max)
-    u, dn, width = rows.size, features.numeric.shape[1], features.words.shape[1]
-    low = np.full((u, dn), np.inf)
-    high = np.full((u, dn), -np.inf)
-    words = np.zeros((u, width), dtype=np.uint64)
-    _hulls(features.numeric, features.words, of_row, low, high, words)
+    everything = np.arange(table.records)
+    features = build_features(table, everything, narrow_limit=np.iinfo(np.int64).max)
+    low = high = features.numeric
+    words, of_row, rows = features.words, everything, np.ones(table.records, dtype=np.int64)
+    if table.individuals is not None:
+        _, of_row, rows = numbered(table.individuals)
+        low = np.full((rows.size, low.shape[1]), np.inf)
+        high = np.full(low.shape, -np.inf)
+        words = np.zeros((rows.size, words.shape[1]), dtype=np.uint64)
+        _hulls(features.numeric, features.words, of_row, low, high, words)
     return Individuals(
         low=low,
         high=high,
@@ -82,9 +85,27 @@ def gather_individuals(table: Table) -> Individuals:
         numeric_weight=features.numeric_weight,
         bit_weight=features.bit_weight,
         first_value=np.array([features.code_weight.sum()]),
-        rows=rows.astype(np.int64),
+        rows=rows,
         of_row=of_row,
         orders=features.orders,
+    )
+
+
+def point_features(table: Table, people: Individuals) -> Features:
+    """What ``build_features`` makes of the rows of individuals who have one each, in their order; most is there."""
+    first = numbered(people.of_row).first
+    if table.cardinality.max(initial=0) > WORD_BITS:
+        return build_features(table, first)
+    return Features(
+        numeric=people.low,
+        numeric_weight=people.numeric_weight,
+        words=people.words,
+        bit_weight=people.bit_weight,
+        wide=np.empty((first.size, 0), dtype=np.int32),
+        wide_weight=np.empty(0),
+        codes=np.ascontiguousarray(table.categorical[first], dtype=np.int32),
+        code_weight=value_prices(table),
+        orders=people.orders,
     )
 
 

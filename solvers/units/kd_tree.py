@@ -18,6 +18,9 @@ from kanonflow.solvers.units.features import Features
 from kanonflow.solvers.units.leaf_orders import holds_leaves, unsorted_leaf_spread
 from kanonflow.solvers.units.stable_order import Scratch, build_scratch, stable_order
 
+# Units of a leaf where nothing asks for more: so few stay in the order in which they come.
+LEAF = 12
+
 
 class KdTree(NamedTuple):
     """order: int64 (u,), units in tree order (a tour along which neighbours are near).
@@ -245,7 +248,7 @@ def build_tree(
     *,
     k: int = 1,
     distinct: bool = False,
-    leaf: int = 12,
+    leaf: int = LEAF,
 ) -> KdTree:
     """A k-d tree over u units with ``leaf`` units a leaf, or as few as the constraints allow.
 

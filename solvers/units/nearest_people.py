@@ -44,11 +44,13 @@ class PeopleTree(NamedTuple):
 
 
 @kernel
-def _values_cost(people: Individuals, unit: int) -> float:
-    total = 0.0
-    for w in range(people.words.shape[1]):
-        total += bits_cost(people.words[unit, w], people.bit_weight, w)
-    return total
+def _price_values(people: Individuals, prices: np.ndarray) -> None:
+    """The price of all values of each individual, into float64 (u,)."""
+    for unit in range(prices.size):
+        total = 0.0
+        for w in range(people.words.shape[1]):
+            total += bits_cost(people.words[unit, w], people.bit_weight, w)
+        prices[unit] = total
 
 
 @kernel(inner=True)
@@ -151,7 +153,8 @@ def build_people_tree(people: Individuals, order: NDArray[np.int64]) -> PeopleTr
         least_values=np.empty(room),
         rows=np.empty((room, 2), dtype=np.int64),
     )
-    values = np.array([_values_cost(people, unit) for unit in range(u)])
+    values = np.empty(u)
+    _price_values(people, values)
     _grow(people, keys, values, tree, build_scratch(u))
     return tree
 

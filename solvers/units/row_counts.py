@@ -54,6 +54,9 @@ def _shared(rows: np.ndarray, members: np.ndarray, k: int, row_counts: np.ndarra
 
 def shared_row_counts(rows: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.int64]:
     """How many rows each individual keeps in its class, int64 (u,); 0 in the pool and in classes below k."""
+    if (rows == 1).all():
+        sizes = np.bincount(labels[labels >= 0], minlength=1)
+        return np.where(labels >= 0, sizes[labels] >= k, 0)
     row_counts = np.zeros(rows.size, dtype=np.int64)
     order = np.lexsort((-rows, labels))
     cuts = np.searchsorted(labels[order], np.arange(labels.max(initial=-1) + 2))

@@ -99,9 +99,8 @@ def enter(due: Due, gathered: pa.Table, before: Before) -> Entered:
     pool = _waiting(before, due)
     ends = own_ends(rows, bound)
     if seen.any():
-        pool = pool.having_seen(
-            digests[person[seen]], ends[seen], picked(rows, seen), bound, earliest=due.earliest
-        )
+        said = picked(rows.select([column.name for column in bound.quasis]), seen)
+        pool = pool.having_seen(digests[person[seen]], ends[seen], said, bound, earliest=due.earliest)
     waits = (cohort < 0) & (positions(pool.people, digests) >= 0)
     due_now = None
     if due.slot.window_end is not None:
@@ -158,8 +157,8 @@ class _Here(NamedTuple):
     entered: NDArray[np.bool_]
 
     def most_with(self, newcomers: NDArray[np.uint64]) -> int:
-        """How many people of cohorts the part with most of them has, these newcomers among them."""
-        inside = self.entered | np.isin(self.digests, newcomers)
+        """How many people of cohorts the part with most of them has, these newcomers, sorted, among them."""
+        inside = self.entered | (positions(newcomers, self.digests) >= 0)
         return int(np.bincount(self.part[inside[self.person]]).max(initial=0))
 
 
@@ -183,12 +182,13 @@ def _entering(pool: Pool, here: _Here, must: set[int], intake: int, due: Due) ->
         rest = rest & ~fresh  # of those who were put together before there are enough
     size = int(rest.sum())
     forced = bool(must) and bool(np.isin(pool.people[rest], np.array(sorted(must), dtype=np.uint64)).any())
-    enough = max(cohorts.cohort_size, k) <= size <= MOST and here.most_with(pool.people) >= k
-    if not (enough and (size >= intake or forced)):
+    enough = max(cohorts.cohort_size, k) <= size <= MOST and (size >= intake or forced)
+    if not (enough and here.most_with(pool.people) >= k):
         rest = np.zeros_like(first)
     # An intake comes only with a release.
     enters = first | rest
-    return enters if here.most_with(pool.people[enters]) >= k else np.zeros_like(first)
+    alone = enters.any() and here.most_with(pool.people[enters]) < k
+    return np.zeros_like(first) if alone else enters
 
 
 def roster_state(before: Before, due: Due) -> RosterState:

@@ -7,6 +7,7 @@ also has everybody's frozen values, for the audit; a person who is forgotten los
 
 from __future__ import annotations
 
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -221,6 +222,10 @@ def groups_of_file(data: bytes) -> LastGroups:
 
 
 def _file(table: pa.Table, name: str, header: dict[str, object], marker: bytes) -> bytes:
-    schema = arrow_to_avro(table.schema, name)
-    schema["kanonflow"] = header
-    return avro_file(table, schema, marker)
+    return avro_file(table, _avro(table.schema, name) | {"kanonflow": header}, marker)
+
+
+@lru_cache(maxsize=32)
+def _avro(schema: pa.Schema, name: str) -> dict[str, Any]:
+    """``arrow_to_avro``: the same for each segment under a policy."""
+    return arrow_to_avro(schema, name)

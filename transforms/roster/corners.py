@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
-from kanonflow.transforms.columns.sort_keys import dense_ranks, sort_keys, whole
+from kanonflow.schemas.kinds.form import present
+from kanonflow.transforms.columns.sort_keys import changes, sort_keys, whole
 from kanonflow.transforms.kinds.kinds import kind_of
 
 COHORT = "__cohort"
@@ -43,14 +44,11 @@ def corners(values: pa.Table, cohort: NDArray[np.int64], bound: BoundPolicy) -> 
 
 def _spanning(column: BoundColumn, array: pa.Array, cohort: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows that hold the values that span each cohort's box in a field: indices, by cohort and value."""
-    ranks = dense_ranks(sort_keys(array))
-    order = np.lexsort((ranks, cohort))
-    who, rank = cohort[order], ranks[order]
-    first = np.ones(order.size, dtype=np.bool_)
-    first[1:] = (who[1:] != who[:-1]) | (rank[1:] != rank[:-1])
-    order, who = order[first], who[first]
-    null = np.asarray(array.is_null())[order]
-    begins = np.ones(order.size, dtype=np.bool_)
-    begins[1:] = (who[1:] != who[:-1]) | (null[1:] != null[:-1])
-    ends = np.append(begins[1:], True)
-    return order[kind_of(column).spanning(null, begins | ends)]
+    keys = [cohort, *sort_keys(array)]
+    order = np.lexsort(keys[::-1])
+    order = order[changes(keys, order)]
+    null = ~present(array)
+    ends = changes([cohort, null], order)
+    ends[:-1] |= ends[1:]
+    ends[-1:] = True
+    return order[kind_of(column).spanning(null[order], ends)]

@@ -176,6 +176,7 @@ def put_together(
         threads=threads,
         warm=warm,
         parameters=dict(policy.solver.parameters),
+        figures=False,
     )
     try:
         solution = solve(task, policy.solver.method)

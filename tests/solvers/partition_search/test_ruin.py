@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanonflow.solvers.merging.merging import MergeTask
+from kanonflow.solvers.partition_search.group_loss import total_loss
+from kanonflow.solvers.partition_search.groups import build_groups, in_order, ordered_loss
 from kanonflow.solvers.partition_search.ruin import EXACT, best_pieces, build_ruin
 from kanonflow.solvers.partition_search.search import search_partition
 from kanonflow.solvers.search.rounds import Effort
@@ -53,3 +55,19 @@ def test_a_search_ends_with_a_right_state(task: MergeTask, seed: int, evaluation
     assert naive_merging.feasible(task, groups.label)
     assert naive_merging.cost(task, groups.label) <= before + 1e-9
     assert found.evaluations >= evaluations
+
+
+@settings(derandomize=True, max_examples=40)
+@given(merge_tasks(most=30), st.integers(0, 2**20), st.sampled_from([1, 50, 3000]))
+def test_a_search_without_a_trace_is_the_same(task: MergeTask, seed: int, evaluations: int) -> None:
+    """One round in the place of eight, and the loss is that of a state which is built anew for the groups."""
+    people, groups, near, _ = prepare(task, seed)
+    _, once, _, _ = prepare(task, seed)
+    effort = Effort(evaluations, seed)
+    found = search_partition(people, groups, near.tour, near.nearest, effort)
+    quick = search_partition(people, once, near.tour, near.nearest, effort, traced=False)
+    assert quick.groups.label.tolist() == found.groups.label.tolist()
+    assert (quick.evaluations, quick.trace) == (found.evaluations, [])
+    labels, loss = ordered_loss(people, once)
+    assert labels.tolist() == in_order(once.label).tolist()
+    assert loss == total_loss(people, build_groups(people, task.active, task.k, labels))

@@ -20,7 +20,7 @@ from kanonflow.solvers.problem.sensitive import Sensitive
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.problem.task import Task
 from kanonflow.solvers.shapes import classes as module
-from kanonflow.solvers.shapes.classes import solve_classes
+from kanonflow.solvers.shapes.classes import CLASS_LOSSES, solve_classes
 from kanonflow.solvers.solution import Solution
 from kanonflow.solvers.units.individuals import gather_individuals, pair_class_loss
 from kanonflow.solvers.units.nearest_people import nearest_people
@@ -385,3 +385,14 @@ def test_points_have_their_nearest_from_the_tree(table: Table, seed: int) -> Non
         assert found == [other for other in nearest[unit].tolist() if other in chosen.tolist()]
     doubled = replace(table, individuals=table.individuals // 2)
     assert module._tour(doubled, gather_individuals(doubled))[1] is None
+
+
+@pytest.mark.parametrize("loss", CLASS_LOSSES)
+def test_without_figures_the_answer_is_the_same(loss: str) -> None:
+    """The structure and its loss; no bound, and nothing of the way."""
+    task = Task(mixed_table(4, 60), 4, budget=Budget(100), seed=3, shape="classes", loss=loss)
+    told, plain = solve_classes(task), solve_classes(replace(task, figures=False))
+    assert plain.partition.labels.tolist() == told.partition.labels.tolist()
+    assert (plain.loss, plain.start_loss) == (told.loss, told.start_loss)
+    assert (plain.lower_bound, len(plain.trace)) == (0.0, 1)
+    assert len(told.trace) > 1

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kanonflow.solvers.problem.table import Table
-from kanonflow.solvers.units.individuals import gather_individuals, hull_loss, pair_class_loss
+from kanonflow.solvers.units.features import build_features
+from kanonflow.solvers.units.individuals import (
+    gather_individuals,
+    hull_loss,
+    pair_class_loss,
+    point_features,
+)
 from tests import naive
 from tests.mixed_tables import mixed_table, tables
 
@@ -58,3 +67,22 @@ def test_a_class_of_two_keeps_what_both_have(table: Table) -> None:
         for b in range(a):
             loss = naive.class_loss(table, [numbers[a], numbers[b]], 2) / (people.rows[a] + people.rows[b])
             assert pair_class_loss(people, a, b) == pytest.approx(loss, abs=1e-12)
+
+
+@settings(derandomize=True)
+@given(tables(trees=True, individuals=False), st.booleans(), st.integers(0, 2**20))
+def test_features_of_points_are_those_of_their_rows(table: Table, named: bool, seed: int) -> None:
+    """With one row each, named or not: every array as it is made of the table, in the order of the individuals."""
+    if named:
+        table = replace(table, individuals=np.random.default_rng(seed).permutation(table.records))
+    people = gather_individuals(table)
+    rows = np.argsort(people.of_row)
+    mine, theirs = point_features(table, people), build_features(table, rows)
+    assert (mine.orders is None) == (theirs.orders is None)
+    for one, other in zip(
+        (*mine[:-1], *(mine.orders or ())), (*theirs[:-1], *(theirs.orders or ())), strict=True
+    ):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.flags.c_contiguous
+        assert one.tolist() == other.tolist()
