@@ -133,11 +133,12 @@ def _groups_kept(labels: NDArray[np.int32], warm: NDArray[np.int64] | None) -> i
     """Groups of ``labels`` that are, as sets, the cohorts that one number of ``warm`` has."""
     if warm is None:
         return 0
-    # Of a group that is one there are as many as its first cohort's number has, all of them with that number.
+    # Such a group has as many cohorts as the number of its first one, and all of them have that number.
     ours, theirs = numbered(labels), numbered(warm)
     one = theirs.number[ours.first]
-    alike = np.bincount(ours.number, weights=theirs.number == one[ours.number])
-    return int(((alike == ours.counts) & (theirs.counts[one] == ours.counts) & (warm[ours.first] >= 0)).sum())
+    as_many = (theirs.counts[one] == ours.counts) & (warm[ours.first] >= 0)
+    as_many[ours.number[theirs.number != one[ours.number]]] = False
+    return int(np.count_nonzero(as_many))
 
 
 class _Start(NamedTuple):

@@ -100,13 +100,18 @@ def build_features(table: Table, rows: NDArray[np.int64], *, narrow_limit: int =
     first = _first_bits(table.cardinality, narrow)
     ends = first + table.cardinality[narrow]
     width = int(-(-ends.max() // WORD_BITS)) if narrow.size else 0
+    codes = np.ascontiguousarray(table.categorical[rows], dtype=np.int32)
     words = np.zeros((rows.size, width), dtype=np.uint64)
     bit_weight = np.zeros(width * WORD_BITS)
     for attribute, begin, end in zip(narrow, first, ends, strict=True):
-        bits = table.categorical[rows, attribute].astype(np.int64) + begin
-        words[np.arange(rows.size), bits // WORD_BITS] |= np.uint64(1) << (bits % WORD_BITS).astype(np.uint64)
+        bits = codes[:, attribute].astype(np.uint64) + np.uint64(begin)
+        bit = np.uint64(1) << bits % np.uint64(WORD_BITS)
+        if end - begin <= WORD_BITS:
+            # They share a word.
+            words[:, begin // WORD_BITS] |= bit
+        else:
+            words[np.arange(rows.size), bits // np.uint64(WORD_BITS)] |= bit
         bit_weight[begin:end] = per_value[attribute]
-    codes = np.ascontiguousarray(table.categorical[rows], dtype=np.int32)
     return Features(
         numeric=numeric,
         numeric_weight=numeric_weight,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
 from kanonflow.solvers.units.bits import highest_bit
+from kanonflow.solvers.units.numbering import numbered
 
 # What is kept in Table.heights: of each numeric column the heights of its leaves, None for numbers.
 Heights = Sequence[NDArray[np.float64] | None]
@@ -125,8 +126,9 @@ def _unsorted_leaf_spread(orders, weight, j, values):  # type: ignore[no-untyped
 
 def leaf_numbers(column: NDArray[np.float64], heights: NDArray[np.float64]) -> NDArray[np.int64]:
     """The leaf of each value of a column of ``Table.numeric``, int64 (n,), -1 for a null."""
-    known = np.where(np.isnan(column), 0.0, column)
-    return np.where(np.isnan(column), -1, np.rint(known * heights.size).astype(np.int64))
+    null = np.isnan(column)
+    known = np.where(null, 0.0, column)
+    return np.where(null, -1, np.rint(known * heights.size).astype(np.int64))
 
 
 def greatest_heights(
@@ -173,7 +175,9 @@ def build_orders(
     for j, heights in enumerate(all_heights):
         if heights is None:
             continue
-        occurring, leaf = np.unique(leaf_numbers(numeric[:, j], heights), return_inverse=True)
+        numbers = leaf_numbers(numeric[:, j], heights)
+        places, leaf, _ = numbered(numbers + 1)
+        occurring = numbers[places]
         between = np.empty(0)
         known = occurring[occurring >= 0]
         if known.size > 1:

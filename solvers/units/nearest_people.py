@@ -133,12 +133,11 @@ def build_people_tree(people: Individuals, order: NDArray[np.int64]) -> PeopleTr
     which stands for the values that are no numbers. O(u log^2 u).
     """
     u, dn = people.low.shape
-    place = np.empty(u)
-    place[order] = np.arange(u)
+    keys = np.empty((u, dn + 2))
+    keys[:, :dn] = (people.low + people.high) / 2
+    keys[:, dn] = np.log(people.rows) / 2
     # A quarter of the tour counts as much as a class of two whose row counts are 1 and 2.
-    keys = np.column_stack(
-        [(people.low + people.high) / 2, np.log(people.rows) / 2, place * (1.4 / max(u, 1))]
-    )
+    keys[order, dn + 1] = np.arange(u) * (1.4 / max(u, 1))
     room = 4 * (u // LEAF + 1) + 1
     width = people.words.shape[1]
     tree = PeopleTree(
