@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.kinds.number import decimal_words
-from kanonflow.transforms.columns.sort_keys import runs, whole, whole_numbers
+from kanonflow.transforms.columns.sort_keys import FEW, runs, whole, whole_numbers
 
 AvroType = str | Mapping[str, Any] | Sequence[Any]
 
@@ -216,6 +216,10 @@ def _booleans(array: pa.Array, prefix: bytes) -> list[bytes]:
 
 def _longs(array: pa.Array, prefix: bytes) -> list[bytes]:
     """int and long, and the dates and timestamps that Avro stores as such; once each, where values repeat."""
+    if len(array) <= FEW:
+        longs = whole_numbers(array).tolist()
+        cells = {long: prefix + varint(long) for long in set(longs)}
+        return [cells[long] for long in longs]
     coded = array.dictionary_encode()
     if 2 * len(coded.dictionary) < len(array):
         return _take(_longs(coded.dictionary, prefix), np.asarray(coded.indices))

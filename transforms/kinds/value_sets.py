@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,8 +68,7 @@ class ValueSets:
         places = pc.index_in(values, value_set=self.values)
         code = np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int64)
         wanted = box * width + code
-        found = np.minimum(np.searchsorted(pairs, wanted), max(pairs.size - 1, 0))
-        return (code >= 0) & (pairs[found] == wanted) if pairs.size else np.zeros(len(values), dtype=np.bool_)
+        return (code >= 0) & (pairs[_places(pairs, wanted)] == wanted)
 
 
 class SetKind:
@@ -115,6 +115,11 @@ def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
+def _places(held: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each would stand in what is held, sorted and not empty; of what is not there some place."""
+    return np.minimum(np.searchsorted(held, wanted), held.size - 1)
+
+
 def set_codes(
     column: BoundColumn, array: pa.Array, known: Domain | None
 ) -> tuple[NDArray[np.int32], SetDomain]:
@@ -125,8 +130,10 @@ def set_codes(
     order = np.argsort(digests, kind="stable")
     rank = np.empty(order.size, dtype=np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
-    earlier = None if known is None else known.digests
-    seen = np.unique(digests if earlier is None else np.concatenate([earlier, digests]))
+    earlier = digests[:0] if known is None or known.digests is None else known.digests
+    # Mostly all of them were seen before: a domain is sorted again only where it grows.
+    grows = not earlier.size or not np.array_equal(earlier[_places(earlier, digests)], digests)
+    seen = np.unique(np.concatenate([earlier, digests])) if grows else earlier
     declared = None
     if column.categories is not None:
         # A null counts once it was there, and ever after: domains only grow.
