@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn
-from kanonflow.transforms.columns.sort_keys import FEW, is_text, ranks_of_few
+from kanonflow.schemas.kinds.form import FEW, by_bytes, ranks_of_few
 from kanonflow.transforms.kinds.domains import NULL, Domain, SetDomain, value_digests
 from kanonflow.transforms.kinds.field_boxes import TableColumns
 
@@ -103,7 +103,7 @@ class SetKind:
 
 def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """The rank of each value among the distinct ones, from 0, int64 (n,); and these in their order, a null first."""
-    if is_text(array.type) and len(array) <= FEW:
+    if by_bytes(array.type) and len(array) <= FEW:
         ranks, texts = ranks_of_few(array)
         if array.null_count:
             return ranks, pa.array([None, *texts], array.type)
