@@ -87,7 +87,7 @@ class BoundColumn:
         """The field's name in releases: a valid Avro name."""
         return avro_name(self.field.name)
 
-    @property
+    @cached_property
     def values(self) -> Form:
         """What its values know of themselves."""
         return form_of(self.arrow_type)

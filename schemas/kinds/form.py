@@ -22,6 +22,9 @@ Ends = tuple[int, int] | tuple[float, float]
 NOTHING = pa.nulls(1, pa.string())[0]
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
+FEW = 500
+"""Up to so many texts are looked at by Python: a call of Arrow's costs as much as this does with some hundreds."""
+_BYTES = {pa.string().id, pa.binary().id}
 
 
 @dataclass(frozen=True)
@@ -251,6 +254,21 @@ def as_type(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Arra
 def present(array: pa.Array) -> NDArray[np.bool_]:
     """Where there is a value, bool (n,)."""
     return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), dtype=np.bool_)
+
+
+def by_bytes(kind: pa.DataType) -> bool:
+    """Whether values are told apart as text or bytes."""
+    return kind.id in _BYTES
+
+
+def ranks_of_few(array: pa.Array) -> tuple[NDArray[np.int64], list[str] | list[bytes]]:
+    """The rank of each text among the distinct ones, from 1, a null's 0; and these in their order."""
+    texts = array.to_pylist()
+    # Characters in the order of their numbers are in that of their bytes.
+    distinct = sorted(set(texts) - {None})
+    place = dict(zip(distinct, range(1, len(distinct) + 1), strict=True))
+    place[None] = 0
+    return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts)), distinct
 
 
 def cast_halves(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -28,7 +28,7 @@ MOST_GRID_DIGITS = 15
 """Significant digits of a grid: a double holds every multiple of it up to 2**53 exactly."""
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
 _WHOLE_FLOATS = {pa.float32(): 2**24, pa.float64(): 2**53}
-_WITHIN_LONGS = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64()})
+_WITHIN_LONGS = frozenset(kind.id for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()))
 _DIGITS = Context(prec=100)
 """More than any type has: Python's own 28 would refuse numbers that fit."""
 _LARGEST = np.int64(np.iinfo(np.int64).max)
@@ -162,7 +162,7 @@ class Whole(NumberForm):
 
     def units(self, array: pa.Array) -> NDArray[np.int64]:
         """Themselves."""
-        return whole_units(array if array.type in _WITHIN_LONGS else array.cast(pa.int64()))
+        return whole_units(array if array.type.id in _WITHIN_LONGS else array.cast(pa.int64()))
 
     def of_units(self, values: NDArray[Any], nulls: NDArray[np.bool_]) -> pa.Array:
         """Themselves."""

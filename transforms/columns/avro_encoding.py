@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kanonflow.schemas.kinds.form import FEW
 from kanonflow.schemas.kinds.number import decimal_words
 from kanonflow.transforms.columns.sort_keys import runs, whole, whole_numbers
 
@@ -132,24 +133,24 @@ def _encode(
         return _encode_union(array, avro, field, names)
     if isinstance(avro, str) and avro in names:
         avro = names[avro]
-    kind = avro["type"] if isinstance(avro, Mapping) else avro
-    if isinstance(avro, Mapping) and isinstance(kind, Mapping | list):
+    kind = avro["type"] if isinstance(avro, dict) else avro
+    if isinstance(avro, dict) and isinstance(kind, dict | list):
         return _encode(array, kind, field, names, prefix)
     if kind == "null":
         return [prefix] * len(array)
-    if isinstance(avro, Mapping) and kind == "record":
+    if isinstance(avro, dict) and kind == "record":
         names[avro["name"]] = avro
         return _encode_record(array, avro["fields"], field, names, prefix)
-    if isinstance(avro, Mapping) and kind == "array":
+    if isinstance(avro, dict) and kind == "array":
         return _encode_array(array, avro["items"], field, names, prefix)
     if array.null_count:
         raise EncodingError(f"field {field}: a null, but the schema has no null for it")
-    if isinstance(avro, Mapping) and kind == "enum":
+    if isinstance(avro, dict) and kind == "enum":
         places = {symbol: varint(place) for place, symbol in enumerate(avro["symbols"])}
         if unknown := set(array.unique().to_pylist()) - places.keys():
             raise EncodingError(f"field {field}: {len(unknown)} values are no symbols of the Avro enum")
         return _by_distinct(array, places.__getitem__, prefix)
-    if isinstance(avro, Mapping) and avro.get("logicalType") == "decimal":
+    if isinstance(avro, dict) and avro.get("logicalType") == "decimal":
         return _decimals(array, prefix)
     encoder = _SCALARS.get(str(kind))
     if encoder is None:
@@ -216,6 +217,10 @@ def _booleans(array: pa.Array, prefix: bytes) -> list[bytes]:
 
 def _longs(array: pa.Array, prefix: bytes) -> list[bytes]:
     """int and long, and the dates and timestamps that Avro stores as such; once each, where values repeat."""
+    if len(array) <= FEW:
+        longs = whole_numbers(array).tolist()
+        cells = {long: prefix + varint(long) for long in set(longs)}
+        return [cells[long] for long in longs]
     coded = array.dictionary_encode()
     if 2 * len(coded.dictionary) < len(array):
         return _take(_longs(coded.dictionary, prefix), np.asarray(coded.indices))

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kanonflow.schemas.kinds.form import present
-from kanonflow.transforms.columns.sort_keys import FEW, is_text, known, sort_keys, whole
+from kanonflow.schemas.kinds.form import FEW, by_bytes, present
+from kanonflow.transforms.columns.sort_keys import known, sort_keys, whole
 from kanonflow.transforms.secret.seeds import encode
 
 Words = NDArray[np.uint64]
@@ -37,7 +37,7 @@ def row_words(rows: pa.Table) -> NDArray[np.uint64]:
             valid.append(np.zeros((rows.num_rows, 1), dtype=np.uint64))
         bit = np.uint64(1 << number % 64)
         valid[-1][:, 0] |= bit if not array.null_count else bit * present(array).astype(np.uint64)
-        if is_text(array.type):
+        if by_bytes(array.type):
             words += _text_words(array)
         else:
             valid_or_keys = sort_keys(array)
@@ -58,18 +58,18 @@ def content_digest(rows: pa.Table) -> bytes:
 
 def _hash_column(array: pa.Array, state: hashlib._Hash) -> None:
     state.update(present(array).tobytes() if array.null_count else b"\x01" * len(array))
-    if is_text(array.type):
+    if by_bytes(array.type):
         _hash_texts(array, state)
+    elif not array.type.num_fields:
+        for key in sort_keys(array):
+            state.update(key.tobytes())
     elif pa.types.is_struct(array.type):
         for part in array.flatten():
             _hash_column(part, state)
-    elif pa.types.is_list(array.type):
+    else:
         lengths = np.asarray(known(array.value_lengths(), 0))
         state.update(lengths.astype(np.int64).tobytes())
         _hash_column(array.flatten(), state)
-    else:
-        for key in sort_keys(array):
-            state.update(key.tobytes())
 
 
 def _hash_texts(array: pa.Array, state: hashlib._Hash) -> None:

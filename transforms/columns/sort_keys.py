@@ -9,16 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.schemas.kinds.form import as_type, present
+from kanonflow.schemas.kinds.form import FEW, as_type, by_bytes, present, ranks_of_few
 from kanonflow.schemas.kinds.forms import form_of
 
 Keys = list[NDArray[Any]]
 """Integer arrays (n,), int64 or uint64, the most significant first."""
 
 _PACKED = 1 << 62
-_TEXTS = {pa.string().id, pa.binary().id}
-FEW = 500
-"""Up to so many texts are looked at by Python: a call of Arrow's costs as much as this does with some hundreds."""
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -37,19 +34,14 @@ def sort_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
     """
     array = whole(column)
     kind = array.type
-    if is_text(kind):
+    if by_bytes(kind):
         return [_text_ranks(array)]
+    if not kind.num_fields:
+        return [*_validity(array), *form_of(kind).keys(array)]
     if pa.types.is_struct(kind):
         keys = [key for part in array.flatten() for key in sort_keys(part)]
         return [*_validity(array), *keys]
-    if pa.types.is_list(kind):
-        return _list_keys(array)
-    return [*_validity(array), *form_of(kind).keys(array)]
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether values are told apart as text or bytes."""
-    return kind.id in _TEXTS
+    return _list_keys(array)
 
 
 def _validity(array: pa.Array) -> Keys:
@@ -84,16 +76,6 @@ def _text_ranks(array: pa.Array) -> NDArray[np.int64]:
     return np.append(ranks, 0)[codes]
 
 
-def ranks_of_few(array: pa.Array) -> tuple[NDArray[np.int64], list[str] | list[bytes]]:
-    """The rank of each text among the distinct ones, from 1, a null's 0; and these in their order."""
-    texts = array.to_pylist()
-    # Characters in the order of their numbers are in that of their bytes.
-    distinct = sorted(set(texts) - {None})
-    place = dict(zip(distinct, range(1, len(distinct) + 1), strict=True))
-    place[None] = 0
-    return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts)), distinct
-
-
 def _list_keys(array: pa.Array) -> Keys:
     """Lists compared element by element, a shorter one before its extensions, a null before the empty one."""
     sizes = np.asarray(known(array.value_lengths(), 0)).astype(np.int64)
@@ -118,9 +100,9 @@ def dense_ranks(keys: Keys) -> NDArray[np.int64]:
         order = np.lexsort(keys[::-1])
     else:
         # Of equal keys any may stand first: they share a rank.
-        keys, order = [packed], np.argsort(packed)
+        keys, order = [packed], packed.argsort()
     ranks = np.empty(order.size, dtype=np.int64)
-    ranks[order] = np.cumsum(changes(keys, order)) - 1
+    ranks[order] = changes(keys, order).cumsum() - 1
     return ranks
 
 
@@ -183,7 +165,7 @@ def _differs(array: pa.Array) -> NDArray[np.bool_]:
 
 def _codes(array: pa.Array) -> Keys:
     """Integers that tell values apart."""
-    if is_text(array.type):
+    if by_bytes(array.type):
         return [np.asarray(known(array.dictionary_encode().indices, -1))]
     return form_of(array.type).keys(array)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kanonflow.schemas.bound_policy import BoundColumn
-from kanonflow.transforms.columns.sort_keys import FEW, is_text, ranks_of_few
+from kanonflow.schemas.kinds.form import FEW, by_bytes, ranks_of_few
 from kanonflow.transforms.kinds.domains import NULL, Domain, SetDomain, value_digests
 from kanonflow.transforms.kinds.field_boxes import TableColumns
 
@@ -67,8 +68,7 @@ class ValueSets:
         places = pc.index_in(values, value_set=self.values)
         code = np.asarray(places.fill_null(-1) if places.null_count else places).astype(np.int64)
         wanted = box * width + code
-        found = np.minimum(np.searchsorted(pairs, wanted), max(pairs.size - 1, 0))
-        return (code >= 0) & (pairs[found] == wanted) if pairs.size else np.zeros(len(values), dtype=np.bool_)
+        return (code >= 0) & (pairs[_places(pairs, wanted)] == wanted)
 
 
 class SetKind:
@@ -103,7 +103,7 @@ class SetKind:
 
 def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """The rank of each value among the distinct ones, from 0, int64 (n,); and these in their order, a null first."""
-    if is_text(array.type) and len(array) <= FEW:
+    if by_bytes(array.type) and len(array) <= FEW:
         ranks, texts = ranks_of_few(array)
         if array.null_count:
             return ranks, pa.array([None, *texts], array.type)
@@ -113,6 +113,11 @@ def _ranked(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[np.asarray(order)] = np.arange(len(order))
     return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
+
+
+def _places(held: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each would stand in what is held, sorted and not empty; of what is not there some place."""
+    return np.minimum(np.searchsorted(held, wanted), held.size - 1)
 
 
 def set_codes(
@@ -125,8 +130,10 @@ def set_codes(
     order = np.argsort(digests, kind="stable")
     rank = np.empty(order.size, dtype=np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
-    earlier = None if known is None else known.digests
-    seen = np.unique(digests if earlier is None else np.concatenate([earlier, digests]))
+    earlier = digests[:0] if known is None or known.digests is None else known.digests
+    # Mostly all of them were seen before: a domain is sorted again only where it grows.
+    grows = not earlier.size or not np.array_equal(earlier[_places(earlier, digests)], digests)
+    seen = np.unique(np.concatenate([earlier, digests])) if grows else earlier
     declared = None
     if column.categories is not None:
         # A null counts once it was there, and ever after: domains only grow.

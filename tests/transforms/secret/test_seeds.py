@@ -10,6 +10,8 @@ import traceback
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,6 +90,14 @@ def test_a_secret_comes_from_a_file_the_environment_or_the_system(tmp_path) -> N
         Secret.from_file(tmp_path / "absent")
     with pytest.raises(SecretError, match="NOT_SET"):
         Secret.from_environment("NOT_SET", environment={})
+
+
+def test_a_key_is_what_the_librarys_hkdf_derives() -> None:
+    """HKDF-SHA256 of RFC 5869 without salt, of secrets shorter and longer than a block of the hash."""
+    for key in (KEY, bytes(range(64)), bytes(range(200))):
+        info = encode("kanonflow", "publish", "name", b"digest", 7, None)
+        theirs = HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(key)
+        assert Secret(key).derive("publish", "name", b"digest", 7, None) == theirs
 
 
 def test_labels_separate_the_keys() -> None:
