@@ -12,6 +12,8 @@ two edges form a cut exactly when their labels are equal (but for chances of 2^-
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,71 +24,98 @@ MOST_ROUNDS = 20
 _LABEL_SEED = 0x2CD7
 
 
+class Cuts(NamedTuple):
+    """label: uint64 (n k,), of each edge; equal ones form a cut. tied: int64 (t,), edges whose label another one has,
+    in the order of labels, those of one label by number. component: int32 (2n,), of each vertex (slots 0..n-1, then
+    records) the first one of its component."""
+
+    label: NDArray[np.uint64]
+    tied: NDArray[np.int64]
+    component: NDArray[np.int32]
+
+
 @kernel(inner=True)
-def _adjacency(members: np.ndarray) -> tuple:
-    """Edges at each vertex (slots 0..n-1, then records): where each vertex's run starts, and the edge numbers."""
+def _at_records(members: np.ndarray) -> tuple:
+    """Edges at each record and their slots, in the order of slots, int32 (n, k) each."""
     n, k = members.shape
-    first = np.zeros(2 * n + 1, dtype=np.int64)
-    for slot in range(n):
-        first[slot + 1] += k
-        for p in range(k):
-            first[n + members[slot, p] + 1] += 1
-    for vertex in range(2 * n):
-        first[vertex + 1] += first[vertex]
-    cursor = first[:-1].copy()
-    edges = np.empty(2 * n * k, dtype=np.int64)
+    edges = np.empty((n, k), dtype=np.int32)
+    # A division by k would cost as much as the rest of a step.
+    slots = np.empty((n, k), dtype=np.int32)
+    filled = np.zeros(n, dtype=np.int32)
     for slot in range(n):
         for p in range(k):
-            for vertex in (slot, n + members[slot, p]):
-                edges[cursor[vertex]] = slot * k + p
-                cursor[vertex] += 1
-    return first, edges
+            record = members[slot, p]
+            edges[record, filled[record]] = slot * k + p
+            slots[record, filled[record]] = slot
+            filled[record] += 1
+    return edges, slots
 
 
 @kernel
-def _cut_labels(members: np.ndarray, random: np.ndarray) -> np.ndarray:
-    """A label for each edge, uint64 (n k,); random: uint64 (n k,), labels of the edges outside the forest."""
+def _cut_labels(members: np.ndarray, random: np.ndarray) -> tuple:
+    """Label and component of ``Cuts``; random: uint64 (n k,), labels of the edges outside the forest."""
     n, k = members.shape
-    first, edges = _adjacency(members)
+    edges, slots = _at_records(members)
     label = random.copy()
-    tree = np.zeros(n * k, dtype=np.bool_)
-    parent = np.full(2 * n, -1, dtype=np.int64)
-    through = np.full(2 * n, -1, dtype=np.int64)
-    seen = np.zeros(2 * n, dtype=np.bool_)
-    order = np.empty(2 * n, dtype=np.int64)
+    # The edge of the forest by which a vertex was reached; the last one's label is what its others' come to.
+    through = np.full(2 * n, -1, dtype=np.int32)
+    component = np.full(2 * n, -1, dtype=np.int32)
+    order = np.empty(2 * n, dtype=np.int32)
     reached = 0
-    for root in range(2 * n):
-        if seen[root]:
+    for root in range(n):
+        if component[root] >= 0:
             continue
-        seen[root] = True
+        component[root] = root
         order[reached] = root
         head = reached
         reached += 1
         while head < reached:
             vertex = order[head]
             head += 1
-            for index in range(first[vertex], first[vertex + 1]):
-                edge = edges[index]
-                slot, record = edge // k, n + members[edge // k, edge % k]
-                other = record if vertex == slot else slot
-                if not seen[other]:
-                    seen[other] = True
-                    tree[edge] = True
-                    parent[other] = vertex
+            for p in range(k):
+                if vertex < n:
+                    edge = vertex * k + p
+                    other = n + members[vertex, p]
+                else:
+                    edge = edges[vertex - n, p]
+                    other = slots[vertex - n, p]
+                if component[other] < 0:
+                    component[other] = root
+                    label[edge] = 0
                     through[other] = edge
                     order[reached] = other
                     reached += 1
-    passing = np.zeros(2 * n, dtype=np.uint64)
-    for edge in range(n * k):
-        if not tree[edge]:
-            passing[edge // k] ^= label[edge]
-            passing[n + members[edge // k, edge % k]] ^= label[edge]
     for index in range(2 * n - 1, -1, -1):
         vertex = order[index]
-        if parent[vertex] >= 0:
-            label[through[vertex]] = passing[vertex]
-            passing[parent[vertex]] ^= passing[vertex]
-    return label
+        if through[vertex] >= 0:
+            passing = np.uint64(0)
+            for p in range(k):
+                passing ^= label[vertex * k + p if vertex < n else edges[vertex - n, p]]
+            label[through[vertex]] = passing
+    return label, component
+
+
+@kernel
+def _perhaps_tied(label: np.ndarray) -> np.ndarray:
+    """Edges whose label may be another one's too, int64: all that are, and few others, in the order of their numbers.
+
+    Labels are random, so a cell for each of their first bits, of which an eighth is taken, tells most of them apart.
+    """
+    bits = 3
+    while (1 << bits) < 8 * label.size:
+        bits += 1
+    shift = np.uint64(64 - bits)
+    met = np.zeros(1 << bits, dtype=np.uint8)
+    for edge in range(label.size):
+        cell = label[edge] >> shift
+        met[cell] = min(met[cell] + 1, 2)
+    found = np.empty(label.size, dtype=np.int64)
+    count = 0
+    for edge in range(label.size):
+        if met[label[edge] >> shift] > 1:
+            found[count] = edge
+            count += 1
+    return found[:count]
 
 
 @kernel(inner=True)
@@ -100,13 +129,13 @@ def _may_take(members: np.ndarray, who: np.ndarray, slot: int, position: int, re
 
 @kernel(inner=True)
 def _by_way_of(
-    members: np.ndarray, who: np.ndarray, first: np.ndarray, edges: np.ndarray, b: int, p: int, d: int, q: int
+    members: np.ndarray, who: np.ndarray, slots: np.ndarray, b: int, p: int, d: int, q: int
 ) -> bool:
     """Part a cut whose record a (of b) stands in d already: a goes to f, e from f to d, c from d to b.
 
     (e in f) is an edge two steps from d on d's side, where a may stand in f and e in d. Whether one was found.
     """
-    n, k = members.shape
+    k = members.shape[1]
     a, c = members[b, p], members[d, q]
     if not _may_take(members, who, b, p, c):
         return False
@@ -114,8 +143,8 @@ def _by_way_of(
         middle = members[d, t]
         if t == q or middle == a:
             continue
-        for index in range(first[n + middle], first[n + middle + 1]):
-            f = edges[index] // k
+        for index in range(k):
+            f = slots[middle, index]
             if f in (b, d):
                 continue
             for r in range(k):
@@ -129,9 +158,7 @@ def _by_way_of(
 
 
 @kernel(inner=True)
-def _part(
-    members: np.ndarray, who: np.ndarray, first: np.ndarray, edges: np.ndarray, one: int, other: int
-) -> bool:
+def _part(members: np.ndarray, who: np.ndarray, slots: np.ndarray, one: int, other: int) -> bool:
     """Exchange two edges that form a cut, directly or by way of a third; whether it could be done."""
     k = members.shape[1]
     b, p = one // k, one % k
@@ -142,15 +169,15 @@ def _part(
     if _may_take(members, who, b, p, c) and _may_take(members, who, d, q, a):
         members[b, p], members[d, q] = c, a
         return True
-    if _by_way_of(members, who, first, edges, b, p, d, q):
+    if _by_way_of(members, who, slots, b, p, d, q):
         return True
-    return _by_way_of(members, who, first, edges, d, q, b, p)
+    return _by_way_of(members, who, slots, d, q, b, p)
 
 
 @kernel
 def _exchange(members: np.ndarray, who: np.ndarray, order: np.ndarray, label: np.ndarray) -> int:
     """Exchange one pair of each run of equal labels, the first that may be; returns how many were."""
-    first, edges = _adjacency(members)
+    _, slots = _at_records(members)
     exchanged = 0
     begin = 0
     while begin < order.size:
@@ -160,7 +187,7 @@ def _exchange(members: np.ndarray, who: np.ndarray, order: np.ndarray, label: np
         done = False
         for i in range(begin, end - 1):
             for j in range(i + 1, end):
-                if not done and _part(members, who, first, edges, order[i], order[j]):
+                if not done and _part(members, who, slots, order[i], order[j]):
                     exchanged += 1
                     done = True
         begin = end
@@ -173,45 +200,50 @@ def edge_labels(edges: int) -> NDArray[np.uint64]:
     return generator.integers(1, 2**64 - 1, edges, dtype=np.uint64)
 
 
-def cut_labels(members: NDArray[np.int32], random: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
-    """A label for each edge; equal ones form a cut. random: ``edge_labels``, where they are at hand. O(n k)."""
-    return _cut_labels(members, edge_labels(members.size) if random is None else random)
+def cuts_of(members: NDArray[np.int32], random: NDArray[np.uint64] | None = None) -> Cuts:
+    """The two-edge cuts of a k-regular graph. random: ``edge_labels``, where they are at hand. O(n k + t log t)."""
+    label, component = _cut_labels(members, edge_labels(members.size) if random is None else random)
+    return Cuts(label, tied_edges(label), component)
 
 
 def two_edge_cuts(members: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Edges (slot * k + position) that form a cut with another one, int64, cut by cut. O(n k log(n k))."""
-    return tied_edges(cut_labels(members))
+    """Edges (slot * k + position) that form a cut with another one, int64, cut by cut. O(n k + t log t)."""
+    return cuts_of(members).tied
 
 
 def tied_edges(label: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Edges whose label another one has, in the order of labels, those of one label by number. O(e log e)."""
-    every = np.sort(label)
-    shared = np.unique(every[1:][every[1:] == every[:-1]])
-    if shared.size == 0:
-        return np.empty(0, dtype=np.int64)
-    # Few of many edges are tied, and only these are put in order.
-    place = np.minimum(np.searchsorted(shared, label), shared.size - 1)
-    tied = np.flatnonzero(shared[place] == label)
-    return tied[np.argsort(place[tied], kind="stable")]
+    """Edges whose label another one has, in the order of labels, those of one label by number.
+
+    O(e + t log t) for t edges that are tied, where labels are random.
+    """
+    some = _perhaps_tied(label)
+    order = some[np.argsort(label[some], kind="stable")]
+    own = label[order]
+    again = own[1:] == own[:-1]
+    tied = np.zeros(order.size, dtype=np.bool_)
+    tied[1:] = again
+    tied[:-1] |= again
+    return order[tied]
 
 
 def without_two_edge_cuts(
-    members: NDArray[np.int32], individuals: NDArray[np.int64] | None
+    members: NDArray[np.int32], individuals: NDArray[np.int64] | None, cuts: Cuts | None = None
 ) -> tuple[NDArray[np.int32], int]:
     """The graph with its two-edge cuts exchanged away, int32 (n, k), and how many edges are still in one.
 
-    individuals: int64 (n,) of the records; slots keep distinct ones. Edges remain in a cut only where no exchange is
-    legal (k = 2 leaves rings, in which every edge is tied to every other one).
+    individuals: int64 (n,) of the records; slots keep distinct ones. cuts: those of the graph, where they are known.
+    Edges remain in a cut only where no exchange is legal (k = 2 leaves rings, in which every edge is tied to every
+    other one).
 
     Precondition and postcondition: a k-regular simple graph whose slots hold distinct individuals.
-    Why: one known true match must not reveal another. O(rounds n k log(n k)).
+    Why: one known true match must not reveal another. O(rounds n k).
     """
     changed = members.copy()
     who = np.arange(members.shape[0]) if individuals is None else individuals
     random = edge_labels(members.size)
+    cuts = cuts_of(changed, random) if cuts is None else cuts
     for _ in range(MOST_ROUNDS):
-        label = cut_labels(changed, random)
-        cuts = tied_edges(label)
-        if cuts.size == 0 or _exchange(changed, who, cuts, label) == 0:
-            return changed, int(cuts.size)
-    return changed, int(two_edge_cuts(changed).size)
+        if cuts.tied.size == 0 or _exchange(changed, who, cuts.tied, cuts.label) == 0:
+            break
+        cuts = cuts_of(changed, random)
+    return changed, int(cuts.tied.size)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.kernels.kernel import kernel
-from kanonflow.solvers.matching.two_edge_cuts import cut_labels, edge_labels, tied_edges, two_edge_cuts
+from kanonflow.solvers.matching.two_edge_cuts import Cuts, cuts_of, edge_labels
 from kanonflow.solvers.search.slot_loss import PLACE, admits, least_added, replaced_loss, swap
 from kanonflow.solvers.units.distinct_rows import Units
 
@@ -32,7 +32,7 @@ PARTING_ROUNDS = 4
 ROUNDING = 1e-9
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _root(parent: np.ndarray, vertex: int) -> int:
     while parent[vertex] != vertex:
         parent[vertex] = parent[parent[vertex]]
@@ -41,21 +41,44 @@ def _root(parent: np.ndarray, vertex: int) -> int:
 
 
 @kernel
-def _hanging_together(members: np.ndarray, left_out: np.ndarray) -> np.ndarray:
-    """A number for each vertex (slots 0..n-1, then records), equal where edges that are not left out join them."""
+def _pieces(members: np.ndarray, tied: np.ndarray, whole: np.ndarray) -> tuple:
+    """The pieces of a graph without its tied edges, and out of which slots crossings are looked for.
+
+    whole: (2n,), the component of each vertex (slots 0..n-1, then records). Returns (piece, main, tried): int32 (2n,),
+    a number for each vertex; bool (2n,), whether its piece is the largest of its component; bool (n,): in small pieces
+    every slot, in others those at tied edges, in no main piece any.
+    """
     n, k = members.shape
-    parent = np.arange(2 * n)
+    left_out = np.zeros(n * k, dtype=np.bool_)
+    for edge in tied:
+        left_out[edge] = True
+    piece = np.arange(2 * n).astype(np.int32)
     for slot in range(n):
         for p in range(k):
             if not left_out[slot * k + p]:
-                one, other = _root(parent, slot), _root(parent, n + members[slot, p])
-                parent[max(one, other)] = min(one, other)
+                one, other = _root(piece, slot), _root(piece, n + members[slot, p])
+                piece[max(one, other)] = min(one, other)
+    size = np.zeros(2 * n, dtype=np.int32)
     for vertex in range(2 * n):
-        parent[vertex] = _root(parent, vertex)
-    return parent
+        piece[vertex] = _root(piece, vertex)
+        size[piece[vertex]] += 1
+    largest = np.full(2 * n, -1, dtype=np.int32)
+    for vertex in range(2 * n):
+        best = largest[whole[vertex]]
+        if best < 0 or size[piece[vertex]] > size[best]:
+            largest[whole[vertex]] = piece[vertex]
+    main = np.empty(2 * n, dtype=np.bool_)
+    for vertex in range(2 * n):
+        main[vertex] = largest[whole[vertex]] == piece[vertex]
+    tried = np.empty(n, dtype=np.bool_)
+    for slot in range(n):
+        tried[slot] = size[piece[slot]] <= SMALL_PIECE and not main[slot]
+    for edge in tied:
+        tried[edge // k] = not main[edge // k]
+    return piece, main, tried
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _swap_rise(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """What swapping two places of rows costs; inf where it may not be."""
     a, c = slots.members[b, p], slots.members[d, q]
@@ -67,31 +90,7 @@ def _swap_rise(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> flo
     return changed - slots.loss[b] - slots.loss[d]
 
 
-@kernel
-def _sizes(piece: np.ndarray, whole: np.ndarray) -> tuple:
-    """Vertices of each piece by its number; of each vertex, whether its piece is the largest of its component."""
-    size = np.zeros(piece.size, dtype=np.int64)
-    for vertex in range(piece.size):
-        size[piece[vertex]] += 1
-    largest = np.full(piece.size, -1, dtype=np.int64)
-    for vertex in range(piece.size):
-        best = largest[whole[vertex]]
-        if best < 0 or size[piece[vertex]] > size[best]:
-            largest[whole[vertex]] = piece[vertex]
-    return size, largest[whole] == piece
-
-
-@kernel
-def _slots_tried(members: np.ndarray, tied: np.ndarray, size: np.ndarray, main: np.ndarray) -> np.ndarray:
-    """Whether crossings out of a slot are looked for: in no largest piece of a component (main)."""
-    n, k = members.shape
-    tried = (size <= SMALL_PIECE) & ~main[:n]
-    for edge in tied:
-        tried[edge // k] = not main[edge // k]
-    return tried
-
-
-@kernel(inner=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _cheapest_crossing(
     rows: Units,
     slots: Any,
@@ -103,15 +102,19 @@ def _cheapest_crossing(
     rise: np.ndarray,
     places: np.ndarray,
     asked: np.ndarray,
+    put: np.ndarray,
 ) -> None:
     """Note the cheapest crossing out of slot f under its piece's number, if it is cheaper than what is noted there.
 
     Candidates are rows of the units near the slot's members. Edges that are swapped lie within their pieces.
     asked: int32 (u,), the slot that each unit was a candidate of last; members of a slot are near the same ones.
+    put: float64 (k,), to work in: the loss of the slot with a row of the unit in the place of each member.
     """
     n, k = slots.members.shape
-    own = piece[f]
-    easiest = slots.spare[f].max()
+    own, component = piece[f], whole[f]
+    easiest = slots.spare[f, 0]
+    for p in range(1, k):
+        easiest = max(easiest, slots.spare[f, p])
     for source in range(k):
         center = units.of_row[slots.members[f, source]]
         for near in range(-1, nearest.shape[1]):
@@ -119,35 +122,47 @@ def _cheapest_crossing(
             if unit < 0 or asked[unit] == f:
                 continue
             asked[unit] = f
-            count = units.first[unit + 1] - units.first[unit]
+            first = units.first[unit]
+            count = units.first[unit + 1] - first
+            # Rows of a unit are equal: what they cost here is worked out for the first of them that is in question.
+            added = np.nan
+            priced = False
             for step in range(min(count, ROWS_TRIED)):
-                g = units.rows[units.first[unit] + (f + step) % count]
-                if piece[n + g] == own or whole[n + g] != whole[f]:
+                g = units.rows[first + (f + step) % count]
+                if piece[n + g] == own or whole[n + g] != component:
                     continue
                 gained = easiest
                 for index in range(slots.first_place[g], slots.first_place[g + 1]):
-                    gained = max(
-                        gained,
-                        easiest + slots.spare[slots.places[index] // PLACE, slots.places[index] % PLACE],
-                    )
-                if least_added(rows.features, slots, f, g) - gained - ROUNDING >= rise[own]:
+                    place = slots.places[index]
+                    gained = max(gained, easiest + slots.spare[place // PLACE, place % PLACE])
+                if np.isnan(added):
+                    added = least_added(rows.features, slots, f, g)
+                if added - gained - ROUNDING >= rise[own]:
                     continue
+                if not priced:
+                    priced = True
+                    for p in range(k):
+                        put[p] = replaced_loss(rows.features, slots, f, p, g)
+                individual = rows.individual[g]
                 for p in range(k):
-                    if piece[n + slots.members[f, p]] != own:
+                    a = slots.members[f, p]
+                    if piece[n + a] != own or not admits(slots, f, p, individual, 1):
                         continue
-                    here = replaced_loss(rows.features, slots, f, p, g) - slots.loss[f]
+                    here = put[p] - slots.loss[f]
                     for index in range(slots.first_place[g], slots.first_place[g + 1]):
-                        h, q = slots.places[index] // PLACE, slots.places[index] % PLACE
+                        place = slots.places[index]
+                        h, q = place // PLACE, place % PLACE
                         if piece[h] != piece[n + g] or here - slots.spare[h, q] >= rise[own]:
                             continue
-                        found = _swap_rise(rows.features, slots, f, p, h, q)
-                        if found < rise[own]:
+                        changed = put[p] + replaced_loss(rows.features, slots, h, q, a)
+                        found = changed - slots.loss[f] - slots.loss[h]
+                        if found < rise[own] and admits(slots, h, q, slots.who[f, p], 1):
                             rise[own] = found
                             places[own, 0], places[own, 1], places[own, 2], places[own, 3] = f, p, h, q
 
 
-@kernel
-def _crossings(
+@kernel(counting=False)
+def _look_across(
     rows: Units,
     slots: Any,
     units: Units,
@@ -155,19 +170,37 @@ def _crossings(
     piece: np.ndarray,
     whole: np.ndarray,
     tried: np.ndarray,
-) -> tuple:
+    rise: np.ndarray,
+    places: np.ndarray,
+    asked: np.ndarray,
+    put: np.ndarray,
+) -> None:
+    """Note the cheapest crossing out of each piece; asked, put: to work in."""
+    for f in range(tried.size):
+        if tried[f]:
+            _cheapest_crossing(rows, slots, units, nearest, piece, whole, f, rise, places, asked, put)
+
+
+def _crossings(
+    rows: Units,
+    slots: Any,
+    units: Units,
+    nearest: NDArray[np.int32],
+    piece: NDArray[np.int64],
+    whole: NDArray[np.int32],
+    tried: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The cheapest crossing out of each piece: its rise, float64 (2n,), and places, int64 (2n, 4), by piece."""
-    n = slots.members.shape[0]
+    n, k = slots.members.shape
     rise = np.full(2 * n, np.inf)
     places = np.zeros((2 * n, 4), dtype=np.int64)
-    asked = np.full(units.weight.size, -1, dtype=np.int32)
-    for f in range(n):
-        if tried[f]:
-            _cheapest_crossing(rows, slots, units, nearest, piece, whole, f, rise, places, asked)
+    if tried.any():
+        asked = np.full(units.weight.size, -1, dtype=np.int32)
+        _look_across(rows, slots, units, nearest, piece, whole, tried, rise, places, asked, np.empty(k))
     return rise, places
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _cheapest_parting(features: Any, slots: Any, edges: np.ndarray) -> tuple:
     """The cheapest exchange of two of a ring's tied edges: (rise, b, p, d, q); rise inf where none may be."""
     k = slots.members.shape[1]
@@ -229,28 +262,24 @@ def _mend_rings(
     return mended
 
 
-def mend_cuts(rows: Units, slots: Any, units: Units, nearest: NDArray[np.int32]) -> int:
-    """Lower the number of two-edge cuts in place, each by its cheapest mend; the edges that are still in one.
+def mend_cuts(
+    rows: Units, slots: Any, units: Units, nearest: NDArray[np.int32], cuts: Cuts | None = None
+) -> Cuts:
+    """Lower the number of two-edge cuts in place, each by its cheapest mend; the cuts that are left.
 
     rows: every row a unit of its own. slots: the state over them, of any loss. units: the distinct rows; nearest: int32
-    (u, m), units near each, -1 where there are no more. Slots keep distinct individuals.
-    O(rounds (n k log(n k) + k^3 m slots of small pieces)).
+    (u, m), units near each, -1 where there are no more. cuts: those of the state, where they are known. Slots keep
+    distinct individuals. O(rounds (n k + k^3 m slots of small pieces)).
     """
     random = edge_labels(slots.members.size)
+    cuts = cuts_of(slots.members, random) if cuts is None else cuts
     for turn in range(CROSSING_ROUNDS + PARTING_ROUNDS):
-        label = cut_labels(slots.members, random)
-        tied = tied_edges(label)
-        if tied.size == 0:
-            return 0
-        left_out = np.zeros(slots.members.size, dtype=np.bool_)
-        whole = _hanging_together(slots.members, left_out)
-        left_out[tied] = True
-        piece = _hanging_together(slots.members, left_out)
-        size, main = _sizes(piece, whole)
-        tried = _slots_tried(slots.members, tied, size[piece[: slots.loss.size]], main) & (
-            turn < CROSSING_ROUNDS
-        )
-        found = _crossings(rows, slots, units, nearest, piece, whole, tried)
-        if _mend_rings(rows, slots, tied, label, piece, main, *found) == 0:
-            return int(tied.size)
-    return int(two_edge_cuts(slots.members).size)
+        if cuts.tied.size == 0:
+            break
+        piece, main, tried = _pieces(slots.members, cuts.tied, cuts.component)
+        tried &= turn < CROSSING_ROUNDS
+        found = _crossings(rows, slots, units, nearest, piece, cuts.component, tried)
+        if _mend_rings(rows, slots, cuts.tied, cuts.label, piece, main, *found) == 0:
+            break
+        cuts = cuts_of(slots.members, random)
+    return cuts

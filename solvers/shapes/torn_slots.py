@@ -54,7 +54,7 @@ class Torn(NamedTuple):
     ejection: NDArray[np.int64]
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def loss_with(units: Units, members: np.ndarray, slot: int, unit: int) -> float:
     """Loss of the box of a slot's members (-1: nobody) and of one unit more (-1: none). O(k d)."""
     features = units.features
@@ -104,7 +104,7 @@ def slot_losses(units: Units, members: np.ndarray) -> np.ndarray:
     return losses
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def may_join(units: Units, members: np.ndarray, slot: int, unit: int) -> bool:
     """Whether the slot may name the unit's individual once more."""
     named = 0
@@ -115,7 +115,7 @@ def may_join(units: Units, members: np.ndarray, slot: int, unit: int) -> bool:
     return named < units.limit[unit]
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def growth_of(units: Units, torn: Torn, slot: int, unit: int) -> float:
     """How much the slot's loss grows when the unit fills an open place; infinite where it may not."""
     if torn.open[slot] == 0 or not may_join(units, torn.members, slot, unit):
@@ -124,7 +124,7 @@ def growth_of(units: Units, torn: Torn, slot: int, unit: int) -> float:
     return loss_with(units, torn.members, slot, unit) - torn.loss[slot]
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def move(
     units: Units, torn: Torn, leaving: int, unit: int, source: int, position: int, target: int, to: int
 ) -> float:
@@ -151,7 +151,7 @@ def move(
     return change
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def take_back(torn: Torn, leaving: int) -> None:
     """Undo the moves noted."""
     while torn.moved[0] > 0:
@@ -167,7 +167,7 @@ def take_back(torn: Torn, leaving: int) -> None:
             torn.loss[source] = torn.before[entry, 0]
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def open_place(torn: Torn, slot: int) -> int:
     """The first open position of a slot that has one."""
     position = 0

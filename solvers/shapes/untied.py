@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kanonflow.solvers.matching.components import component_labels
-from kanonflow.solvers.matching.two_edge_cuts import two_edge_cuts, without_two_edge_cuts
+from kanonflow.solvers.matching.two_edge_cuts import cuts_of, without_two_edge_cuts
 from kanonflow.solvers.search.crossings import mend_cuts
 from kanonflow.solvers.search.kicks import kick
 from kanonflow.solvers.search.rounds import KICK_DRAWS, KICK_STRENGTH, places_looked_at
@@ -111,7 +111,8 @@ def untied(
 
     Without a deadline it depends on the arguments alone. O(turns n k log(n k) + per_slot slots changed).
     """
-    if two_edge_cuts(members).size == 0:
+    cuts = cuts_of(members)
+    if cuts.tied.size == 0:
         return Untied(members, 0, 0)
     individuals = units.individual[units.of_row] if distinct else None
     rows = units_of_rows(units, distinct)
@@ -121,10 +122,11 @@ def untied(
     before, evaluations, struck = members, 0, False
     turns = TURNS if members.shape[1] > 2 else 1
     for turn in range(turns):
-        tied = mend_cuts(rows, slots, units, nearest) if turns > 1 else slots.members.size
-        parted = slots.members.copy()
+        if turns > 1:
+            cuts = mend_cuts(rows, slots, units, nearest, cuts)
+        parted, tied = slots.members.copy(), cuts.tied.size
         if tied > 0:
-            parted, tied = without_two_edge_cuts(parted, individuals)
+            parted, tied = without_two_edge_cuts(parted, individuals, cuts)
             slots.members[...] = parted
             fill(rows.features, rows.individual, slots)
         if (tied, slots.loss.mean()) < least:
@@ -136,7 +138,8 @@ def untied(
         struck = late is not None and late()
         each = min(per_slot, HURRIED) if struck else per_slot * EASED**turn
         evaluations += _searched_within(rows, slots, near, changed, each, seed + turn)
-        tied = two_edge_cuts(slots.members).size
+        cuts = cuts_of(slots.members)
+        tied = cuts.tied.size
         if (tied, slots.loss.mean()) < least:
             best, least = slots.members.copy(), (tied, slots.loss.mean())
         if tied == 0 or struck:

@@ -38,7 +38,7 @@ REACHES = (10, 300)
 BIG = 1e300
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _visit(torn: Torn, unit: int, visited: int) -> int:
     """Put the slots of a unit on the list of those to walk from, and the open ones on that of open ones."""
     first = torn.first[unit]
@@ -55,7 +55,7 @@ def _visit(torn: Torn, unit: int, visited: int) -> int:
     return visited
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _scan(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int) -> None:
     """Find open slots near a slot, nearest first: a walk over its members and their neighbours to their slots.
 
@@ -92,7 +92,7 @@ def _scan(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: in
             torn.growth[p, index] = growth_of(units, torn, torn.near[index], unit)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: int, best: float) -> float:
     """Price of unit c filling an open place of slot t, and ``unit`` one of c's places; ``best`` if that is lower."""
     if torn.seen[c] == torn.clock[0] or c == unit:
@@ -123,7 +123,7 @@ def _try_to_eject(units: Units, torn: Torn, leaving: int, unit: int, c: int, t: 
     return best
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, p: int, best: float) -> float:
     """The cheapest way to find a place for the member at ``p`` by moving another unit, if below ``best``."""
     unit = torn.members[leaving, p]
@@ -147,7 +147,7 @@ def _best_ejection(units: Units, nearest: np.ndarray, torn: Torn, leaving: int, 
     return best
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _most_regret(torn: Torn) -> tuple:
     """Member and number of the open slot near it, of who would lose most by not getting its first choice; -1: none.
 
@@ -169,7 +169,7 @@ def _most_regret(torn: Torn) -> tuple:
     return chosen, place
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
     """Work out anew what the members that wait add to a slot that has just changed."""
     for p in range(torn.members.shape[1]):
@@ -178,7 +178,7 @@ def _refresh_growth(units: Units, torn: Torn, leaving: int, slot: int) -> None:
                 torn.growth[p, index] = growth_of(units, torn, slot, torn.members[leaving, p])
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _move_out(
     units: Units, nearest: np.ndarray, torn: Torn, leaving: int, reach: int, thorough: bool
 ) -> float:
@@ -221,7 +221,7 @@ def _move_out(
         _refresh_growth(units, torn, leaving, t)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _list_place(torn: Torn, unit: int, slot: int) -> int:
     index = torn.first[unit]
     while torn.places[index] != slot:
@@ -229,7 +229,7 @@ def _list_place(torn: Torn, unit: int, slot: int) -> int:
     return index
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _dissolve(torn: Torn, leaving: int) -> None:
     """Carry out the moves noted; who has none is left without a place."""
     for entry in range(torn.moved[0]):

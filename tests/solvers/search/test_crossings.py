@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanonflow.solvers.matching.two_edge_cuts import cut_labels, tied_edges, two_edge_cuts
+from kanonflow.solvers.matching.two_edge_cuts import cuts_of, two_edge_cuts
 from kanonflow.solvers.problem.table import Table
 from kanonflow.solvers.search import crossings
 from kanonflow.solvers.search.crossings import mend_cuts
@@ -59,7 +59,7 @@ def naive_crossings(table: Table, members: np.ndarray) -> dict[int, float]:
     """By piece: the least rise of a swap that joins it to another piece of its component by two more edges."""
     n, k = members.shape
     whole = pieces(members, set())
-    piece = pieces(members, set(tied_edges(cut_labels(members)).tolist()))
+    piece = pieces(members, set(two_edge_cuts(members).tolist()))
     total = sum(box_loss(table, members[slot]) for slot in range(n))
     least: dict[int, float] = {}
     for b in range(n):
@@ -107,14 +107,11 @@ def test_the_cheapest_crossing_is_that_of_the_naive_twin(seed: int, people: bool
     n, k = 12, 3
     table, members = crossed(4, k, seed, people)
     rows, slots, units = state(table, members)
-    left_out = np.zeros(members.size, dtype=np.bool_)
-    whole = crossings._hanging_together(members, left_out)
-    tied = tied_edges(cut_labels(members))
-    left_out[tied] = True
-    piece = crossings._hanging_together(members, left_out)
-    assert piece.tolist() == pieces(members, set(tied.tolist()))
-    size, main = crossings._sizes(piece, whole)
-    tried = crossings._slots_tried(members, tied, size[piece[:n]], main)
+    cuts = cuts_of(members)
+    whole = cuts.component
+    assert whole.tolist() == pieces(members, set())
+    piece, main, tried = crossings._pieces(members, cuts.tied, whole)
+    assert piece.tolist() == pieces(members, set(cuts.tied.tolist()))
     rise, places = crossings._crossings(rows, slots, units, everybody_near(units), piece, whole, tried)
     expected = {own: least for own, least in naive_crossings(table, members).items() if not main[own]}
     assert {int(own) for own in np.flatnonzero(rise < np.inf)} == set(expected)
@@ -131,7 +128,7 @@ def test_a_mended_graph_is_legal_and_has_fewer_cuts(blocks: int, k: int, seed: i
     table, members = crossed(blocks, k, seed, people)
     before = two_edge_cuts(members).size
     rows, slots, units = state(table, members)
-    left = mend_cuts(rows, slots, units, everybody_near(units))
+    left = mend_cuts(rows, slots, units, everybody_near(units)).tied.size
     assert left == two_edge_cuts(slots.members).size < before
     GeneralizationGraph(slots.members).check(table.individuals)
     fresh = build_slots(rows, slots.members)
@@ -145,12 +142,9 @@ def test_no_bound_changes_what_is_mended(monkeypatch: pytest.MonkeyPatch) -> Non
         table, members = crossed(8, 3, seed, bool(seed % 2))
         rows, slots, units = state(table, members)
         near = everybody_near(units)
-        label = cut_labels(slots.members)
-        tied = tied_edges(label)
-        left_out = np.zeros(slots.members.size, dtype=np.bool_)
-        whole = crossings._hanging_together(slots.members, left_out)
-        left_out[tied] = True
-        piece = crossings._hanging_together(slots.members, left_out)
+        cuts = cuts_of(slots.members)
+        whole = cuts.component
+        piece, _, _ = crossings._pieces(slots.members, cuts.tied, whole)
         tried = np.ones(len(slots.members), dtype=np.bool_)
         found = crossings._crossings(rows, slots, units, near, piece, whole, tried)
         # Where any member may give up any loss, no bound holds anything back.
@@ -172,7 +166,7 @@ def test_equal_rows_cross_a_cut_for_nothing() -> None:
     members[0, 0], members[7, 3] = members[7, 3], members[0, 0]
     rows, slots, units = state(table, members)
     before = float(slots.loss.sum())
-    assert mend_cuts(rows, slots, units, everybody_near(units)) == 0
+    assert mend_cuts(rows, slots, units, everybody_near(units)).tied.size == 0
     assert float(slots.loss.sum()) <= before + 1e-12
 
 
@@ -182,6 +176,6 @@ def test_a_searched_graph_of_degree_3_loses_its_cuts() -> None:
     before = two_edge_cuts(members).size
     table = mixed_table(5, 60)
     rows, slots, units = state(table, members)
-    left = mend_cuts(rows, slots, units, everybody_near(units))
+    left = mend_cuts(rows, slots, units, everybody_near(units)).tied.size
     assert before >= 4
     assert left <= before // 4
