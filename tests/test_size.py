@@ -389,7 +389,7 @@ CODE = [
     (72_110, "what a solver sees of a table, for those who try solvers"),
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
-    (72_900, "small codes are counted; a state is built once, and a search without a trace is one round"),
+    (72_910, "small codes are counted; a state is built once, and a search without a trace is one round"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
