@@ -266,6 +266,7 @@ LINES = {
         (21_110, "parameters of a method, refused by name elsewhere"),
         (21_165, "what a solver sees of a table, for those who try solvers"),
         (21_310, "one module knows where files are; metrics tell measures of classes and levels"),
+        (21_390, "boxes of cohorts and groups are made at once, the pool's fields too; few texts by Python"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -318,6 +319,7 @@ LINES = {
         (9_400, "how many people a measured clause should leave with k; premises under headings"),
         (9_680, "widths count by a scale: its maps, keys and rules"),
         (9_840, "hierarchies of decimals, between quantiles and by formats of dates"),
+        (9_866, "few values are ranked, and looked up in a hierarchy, by Python"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -390,6 +392,7 @@ CODE = [
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
     (72_910, "small codes are counted; a state is built once, and a search without a trace is one round"),
+    (72_890, "what a short window asks once: boxes, fields of the pool, values of few rows"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

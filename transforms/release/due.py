@@ -31,7 +31,7 @@ class Due:
     matching_records: whether the release gets one (matching_record.py).
     threads: of the search.
     clock: seconds since some moment; a deadline and the times in the metrics are all that looks at it.
-    compressed: whether the release's rows are compressed, which is for those that leave the process.
+    compressed: whether the release's rows are compressed where they are many: for those that leave the process.
     recorded: where a deadline may have struck when this was made before, what it was published from then.
     earliest: whether people are frozen with the values of their first window, by which a plan of shards placed them.
     """

@@ -20,7 +20,7 @@ from kanonflow.transforms.rows.elements import MatchingRecord, Release, to_ipc
 from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
 
 _DIGEST_DIGITS = 32
-_COMPRESSED = 500
+_COMPRESSED = 200
 """Fewer rows go as they are: to begin with a column costs the compressor more than it saves of a few kilobytes."""
 _Bounds = tuple[int | None, int | None]
 """Start and end of a window in ms, None without windows."""

@@ -89,7 +89,7 @@ class Release(NamedTuple):
     """What one closed window of one partition publishes.
 
     window_start, window_end: milliseconds since 1970-01-01 UTC; None when the policy has no window.
-    ipc: one Arrow IPC stream in the release's Arrow schema, compressed.
+    ipc: one Arrow IPC stream in the release's Arrow schema, compressed where its rows are many.
     slot: where it stands among its partition's releases, and what it was built on; None of a release that no partition
     made, which is told from others by its name only.
     solution: what it was published from, where a clock had a part in that (``recorded_solution``).
