@@ -354,7 +354,7 @@ def _audited(arguments: argparse.Namespace) -> int:
     from kanonflow.pipelines.commands.verify_chain import NO_VERDICT, newest_output, outputs_of, verify_chain
     from kanonflow.pipelines.kafka.address import is_kafka_address
     from kanonflow.pipelines.report.after_audit import AuditedRun
-    from kanonflow.pipelines.runs.second_release import second_release_notes
+    from kanonflow.pipelines.run_records.released_again import second_release_notes
 
     policy, told = Path(arguments.policy), _files_as_told(arguments)
     outputs = outputs_of([*arguments.directories, *arguments.release], arguments.input, arguments.restricted)
@@ -412,8 +412,7 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
     if not there and not (epochs and own.is_file()):
         return {}
     from kanonflow.pipelines.audit.lasting.member_numbers import NumberKeys
-    from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
-    from kanonflow.pipelines.run_records.run_directory import secret_of_run
+    from kanonflow.pipelines.run_records.secret_lineage import secret_of_run
     from kanonflow.pipelines.runs.secret_sources import previous_sources, secret_source
     from kanonflow.transforms.secret.seeds import group_key, member_key, people_key
 
@@ -426,9 +425,11 @@ def _secret_checks(arguments: argparse.Namespace) -> dict[str, Any]:
         "number_keys": NumberKeys(member_key(secret), group_key(secret)),
     }
     checks: dict[str, Any] = keys if epochs else {}
-    return checks | (
-        {"recipe": recipe_check(secret, str(output))} if there and arguments.matching_records else {}
-    )
+    if there and arguments.matching_records:
+        from kanonflow.pipelines.commands.matching_record_recipe import recipe_check
+
+        checks["recipe"] = recipe_check(secret, str(output))
+    return checks
 
 
 def _assess(arguments: argparse.Namespace, beam_flags: Sequence[str]) -> int:

@@ -225,6 +225,7 @@ LINES = {
             52_580,
             "compare tells the measures of the literature, learns a class field, and sweeps suppression",
         ),
+        (52_700, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -280,6 +281,7 @@ LINES = {
         (20_560, "measures of classes, which benchmarks had for themselves"),
         (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
         (20_870, "small codes are counted; a state is built once, and a search without a trace is one round"),
+        (20_725, "solvers are loaded when they are asked for"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -393,6 +395,7 @@ CODE = [
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
     (72_910, "small codes are counted; a state is built once, and a search without a trace is one round"),
     (72_890, "what a short window asks once: boxes, fields of the pool, values of few rows"),
+    (72_925, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 

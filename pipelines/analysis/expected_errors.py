@@ -15,10 +15,10 @@ a model, and no bound: what it told beside what was met is in ``benchmarks/resul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from kanonflow.pipelines.analysis.band_counts import BandErrors, bands_of, judged
 from kanonflow.pipelines.analysis.released_fields import Kind
@@ -88,7 +88,8 @@ def _told(counted: Float64s, deviation: Float64s, rows: int) -> BandErrors | Non
     these = judged(counted, rows)
     if not these.size:
         return None
-    levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    errors = np.outer(deviation[these] / counted[these], ndtri(0.5 + levels / 2))
+    levels = 0.5 + (np.arange(_QUANTILES) + 0.5) / (2 * _QUANTILES)
+    scores = [NormalDist().inv_cdf(level) for level in levels.tolist()]
+    errors = np.outer(deviation[these] / counted[these], scores)
     median, ninth = np.quantile(errors, [0.5, 0.9]).tolist()
     return BandErrors(median, ninth, int(these.size))

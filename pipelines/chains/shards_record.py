@@ -26,6 +26,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent, read_whole
+from kanonflow.transforms.files.output_directories import PLAN_FILE
 from kanonflow.transforms.files.storage import is_local
 from kanonflow.transforms.roster.first_partitions import FirstPartitions
 from kanonflow.transforms.secret.seeds import Secret, people_key
@@ -38,7 +39,6 @@ from kanonflow.transforms.windows.expected_people import PeopleFile
 
 PLAN = "plan"
 """In run.json: the digest of the plan."""
-PLAN_FILE = "plan.json"
 
 
 def asked_plan(

@@ -19,12 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kanonflow.pipelines.run_records.run_directory import (
-    RunDirectoryError,
-    lock_directory,
-    read_record,
-    secret_of_run,
-)
+from kanonflow.pipelines.run_records.run_directory import RunDirectoryError, lock_directory
+from kanonflow.pipelines.run_records.run_record import read_record
+from kanonflow.pipelines.run_records.secret_lineage import secret_of_run
 from kanonflow.schemas.errors import InputError
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE

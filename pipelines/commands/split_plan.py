@@ -37,7 +37,7 @@ def split_shards(
     from kanonflow.pipelines.chains.continued_run import earlier_run, refuse_continued
     from kanonflow.pipelines.chains.people_of_shard import people_by_shard, people_of_shard
     from kanonflow.pipelines.chains.shards_record import kept_plan
-    from kanonflow.pipelines.run_records.run_directory import read_record
+    from kanonflow.pipelines.run_records.run_record import read_record
     from kanonflow.pipelines.runs.kernel_cache import compile_first
     from kanonflow.transforms.files.output_directories import restricted_directory
     from kanonflow.transforms.shards.shard_plan import PlanError, head_of

@@ -24,7 +24,8 @@ from kanonflow.pipelines.kafka.address import (
 )
 from kanonflow.pipelines.kafka.input import kafka_input
 from kanonflow.pipelines.kafka.progress import decode_position
-from kanonflow.pipelines.run_records.run_directory import epoch_of_run, read_record
+from kanonflow.pipelines.run_records.run_directory import epoch_of_run
+from kanonflow.pipelines.run_records.run_record import read_record
 from kanonflow.schemas.avro_schema import release_avro_schema
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.errors import InputError

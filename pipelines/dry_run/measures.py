@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kanonflow.pipelines.analysis.query_error import query_errors
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.dry_run.dry_run import DryRun
+from kanonflow.pipelines.dry_run.field_width import FieldWidth
 from kanonflow.pipelines.estimates.coverage import RangeColumn
 from kanonflow.schemas.bound_policy import BoundColumn, BoundPolicy
 from kanonflow.schemas.kinds.kinds import KINDS
@@ -22,23 +23,6 @@ LEAST_GAIN = 0.05
 _ENOUGH_OF_BEST = 2 / 3
 Float64s = NDArray[np.float64]
 _SEED = 1
-_DAY_MS = 86_400_000
-_YEAR_DAYS = 365.25
-_LEAST_YEARS = 2
-
-
-class FieldWidth(NamedTuple):
-    """One quasi-identifier as it is published.
-
-    median: of the rows' boxes, the end less the beginning in ``unit`` (days, ms, or the field's own numbers), or of
-    sets and labels how many values ("values"), of prefixes how much is withheld ("characters", "bits"). None: no row
-    has a value. ncp: mean of the boxes' share of the domain.
-    """
-
-    field: str
-    unit: str
-    median: float | None
-    ncp: float
 
 
 @dataclass(frozen=True)
@@ -151,34 +135,3 @@ def _unit(column: BoundColumn) -> str:
     quasi = column.field.quasi
     assert quasi is not None
     return KINDS[quasi.type].width_unit(quasi, column.values)
-
-
-def in_words(width: FieldWidth, other: FieldWidth | None = None) -> str:
-    """A median width for people: 2.4 years, 40 days, 6 hours, 3 values, 0.5. other: of one it stands beside, whose
-    unit it has if that is the larger."""
-    value = width.median
-    if value is None:
-        return "nothing"
-    largest = max(value, (other.median or 0.0) if other is not None else 0.0)
-    if width.unit in ("values", "characters", "bits"):
-        return f"{value:,.0f} {width.unit.removesuffix('s') if value == 1 else width.unit}"
-    if width.unit == "number":
-        return f"{_round(value)}"
-    days = 1.0 if width.unit == "days" else 1.0 / _DAY_MS
-    for unit, size in _spans(width.unit):
-        if largest * days >= _LEAST_YEARS * size or (unit, size) == _spans(width.unit)[-1]:
-            number = _round(value * days / size)
-            return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
-    raise AssertionError
-
-
-def _spans(unit: str) -> tuple[tuple[str, float], ...]:
-    spans = (("years", _YEAR_DAYS), ("days", 1.0), ("hours", 1 / 24), ("minutes", 1 / 1440))
-    return spans[:2] if unit == "days" else spans
-
-
-def _round(value: float) -> str:
-    """Two digits, or all whole ones."""
-    if value < 1:
-        return f"{value:.2g}"
-    return f"{value:,.0f}" if round(value, 1) >= 10 or value == int(value) else f"{value:.1f}"

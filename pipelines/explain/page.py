@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kanonflow.pipelines.dry_run.measures import FieldWidth, in_words
+from kanonflow.pipelines.dry_run.field_width import FieldWidth, in_words
 from kanonflow.pipelines.explain.explanation import Explanation
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics
 from kanonflow.pipelines.explain.solved import MOST_PEOPLE, Solved, Tried

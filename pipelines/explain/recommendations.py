@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kanonflow.pipelines.dry_run.measures import LEAST_GAIN, FieldWidth, Measures, in_words, saved, worthwhile
+from kanonflow.pipelines.dry_run.field_width import FieldWidth, in_words
+from kanonflow.pipelines.dry_run.measures import LEAST_GAIN, Measures, saved, worthwhile
 from kanonflow.pipelines.explain.dependencies import Dependency, redundant
 from kanonflow.pipelines.explain.plain_statistics import PlainStatistics, Share
 from kanonflow.pipelines.explain.variants import Group

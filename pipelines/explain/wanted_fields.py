@@ -35,7 +35,8 @@ from kanonflow.pipelines.analysis.query_error import own_column
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.dry_run.dry_run import dry_run
 from kanonflow.pipelines.dry_run.feed import Feed, feed_of
-from kanonflow.pipelines.dry_run.measures import LEAST_GAIN, FieldWidth, saved, worthwhile
+from kanonflow.pipelines.dry_run.field_width import FieldWidth
+from kanonflow.pipelines.dry_run.measures import LEAST_GAIN, saved, worthwhile
 from kanonflow.pipelines.dry_run.stretch import Stretch, stretch_of
 from kanonflow.pipelines.explain.solved import MOST_PEOPLE, budget_of
 from kanonflow.pipelines.explain.variants import changed, left_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kanonflow.pipelines.dry_run.measures import in_words
+from kanonflow.pipelines.dry_run.field_width import in_words
 from kanonflow.pipelines.explain.wanted_fields import SECRETS, CountedBy, ExpectedError, Try, Wanted
 from kanonflow.pipelines.pages.charts import bars
 from kanonflow.pipelines.pages.pages import Block, Figure, Items, Paragraph, Section

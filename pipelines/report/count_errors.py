@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kanonflow.pipelines.analysis.expected_errors import ExpectedErrors
-from kanonflow.pipelines.dry_run.measures import FieldWidth, in_words
+from kanonflow.pipelines.dry_run.field_width import FieldWidth, in_words
 from kanonflow.pipelines.pages.pages import Block, Paragraph
 from kanonflow.pipelines.terminal.table import Table, rows_of, share
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from kanonflow.pipelines.analysis.expected_errors import ExpectedErrors, expected_errors
 from kanonflow.pipelines.analysis.query_error import QueryErrors
-from kanonflow.pipelines.chains.people_of_shard import people_by_shard
 from kanonflow.pipelines.chains.renewal_file import told_renewal
-from kanonflow.pipelines.chains.shards_record import PLAN_FILE
 from kanonflow.pipelines.commands.rejected import rejected_rows
 from kanonflow.pipelines.pictures.released_sample import ReleasedSample, released_sample
 from kanonflow.pipelines.pictures.value_parts import Parts
@@ -30,6 +28,7 @@ from kanonflow.pipelines.run_records.released_again import released_again
 from kanonflow.pipelines.run_records.run_summary import settings_of
 from kanonflow.pipelines.run_records.verdict import Judged, Verdict, read_report, read_verdict, stands
 from kanonflow.schemas.policy import Policy
+from kanonflow.transforms.files.output_directories import PLAN_FILE
 from kanonflow.transforms.sinks.divided_people import divided_people
 
 
@@ -90,6 +89,15 @@ def _count_errors(sample: ReleasedSample) -> tuple[ExpectedErrors, ...]:
     return tuple(expected_errors(sample.table, lasts=lasts, share=share))
 
 
+def _people_by_shard(output: Path) -> Mapping[str, int]:
+    if not (output / "restricted" / PLAN_FILE).is_file():
+        return {}
+    # Knows cohorts, and with them windows and solvers, which a run without a plan is told without.
+    from kanonflow.pipelines.chains.people_of_shard import people_by_shard
+
+    return people_by_shard(str(output))
+
+
 def run_facts(
     output: Path, judged: Judged | None, policy: Policy | None = None, compared: Compared | None = None
 ) -> RunFacts:
@@ -121,7 +129,7 @@ def run_facts(
         report=report,
         errors=None if compared is None else compared.errors,
         divided=divided_people(str(output)),
-        shards=people_by_shard(str(output)) if (restricted / PLAN_FILE).is_file() else {},
+        shards=_people_by_shard(output),
         renewal=told_renewal(str(output)),
         count_errors=_count_errors(sample),
     )

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from kanonflow.pipelines.analysis.query_error import QueryErrors, Spread, query_errors
 from kanonflow.pipelines.analysis.released_table import read_release
-from kanonflow.pipelines.dry_run.feed import MOST_FEED_ROWS, read_feed
-from kanonflow.pipelines.fit.bound_input import bind_input
 from kanonflow.pipelines.pages.charts import columns
 from kanonflow.pipelines.pages.pages import Block, Figure, Paragraph
 from kanonflow.pipelines.pictures.value_parts import Parts, input_parts
@@ -37,6 +35,10 @@ def compared_with_input(
 
     Rows that cannot be read as the policy says are in neither; what else was not released counts as error.
     """
+    # Reads inputs, which a report without one does not.
+    from kanonflow.pipelines.dry_run.feed import MOST_FEED_ROWS, read_feed
+    from kanonflow.pipelines.fit.bound_input import bind_input
+
     files, _, bound, csv = bind_input(policy, patterns, delimiter, input_format)
     feed = read_feed(files, bound, csv)
     if feed.left_out:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from kanonflow.schemas.policy import Policy
 from kanonflow.schemas.policy_file import to_mapping
-from kanonflow.transforms.secret.seeds import Secret
+
+if TYPE_CHECKING:
+    from kanonflow.transforms.secret.seeds import Secret
 
 _FIELDS = "fields"
 

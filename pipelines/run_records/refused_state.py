@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 
 from kanonflow.pipelines.flink.jobs import cancel_jobs
-from kanonflow.pipelines.run_records.run_directory import read_record
+from kanonflow.pipelines.run_records.run_record import read_record
 from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.create_if_absent import create_if_absent, make_directory, read_whole
 from kanonflow.transforms.files.output_directories import restricted_directory

@@ -35,6 +35,20 @@ def told_again(record: Mapping[str, Any]) -> bool:
     return any(record.get(name) for name in ("second_release_of", "second_releases", IN_CHAIN))
 
 
+def second_release_notes(output: str) -> tuple[str, ...]:
+    """What an audit of a run's output has to say about other releases of its rows; nothing when there are none."""
+    record = read_json(Path(output) / "restricted" / "run.json")
+    notes = []
+    if "second_release_of" in record:
+        notes.append(f"This is a second release of rows that were released before. {LOSS}")
+    if others := record.get("second_releases"):
+        places = ", ".join(f"{each['directory']} (policy {each['policy_name']})" for each in others)
+        notes.append(f"These rows were released again: {places}. {LOSS}")
+    if record.get(IN_CHAIN):
+        notes.append(f"Rows of the runs that this one goes on from were released again. {LOSS}")
+    return tuple(notes)
+
+
 def take_back(output: str | Path) -> None:
     """Let verdicts that are kept below ``output`` say that its rows were released again, and remove its pages, which
     did not. Raises OSError: something is there that cannot be changed."""

@@ -75,6 +75,7 @@ from kanonflow.pipelines.run_records.foreign_files import foreign_files, strange
 from kanonflow.pipelines.run_records.policy_keys import policy_keys, told_changed
 from kanonflow.pipelines.run_records.private_places import close_own_secret, refuse_open_places
 from kanonflow.pipelines.run_records.released_again import IN_CHAIN, LOSS, told_again
+from kanonflow.pipelines.run_records.run_record import read_record, write_record
 from kanonflow.pipelines.run_records.secret_lineage import continued_secret, lineage_record
 from kanonflow.schemas.avro_schema import epoch_text
 from kanonflow.schemas.bound_policy import BoundPolicy
@@ -83,7 +84,7 @@ from kanonflow.schemas.policy_file import policy_digest
 from kanonflow.schemas.release_format import SUFFIXES, ReleaseFormat
 from kanonflow.schemas.renew import RenewedCohorts
 from kanonflow.transforms.files import storage
-from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE, read_whole
+from kanonflow.transforms.files.create_if_absent import PRIVATE_FILE
 from kanonflow.transforms.files.output_directories import (
     make_output_directories,
     metrics_directory,
@@ -599,15 +600,6 @@ def _without_content(inputs: Any) -> list[dict[str, Any]]:
     return [{name: each[name] for name in each if name not in read_before.DIGESTS} for each in inputs or ()]
 
 
-def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Secret:
-    """The secret of a finished run with those that it replaced, as run.json has them; the given one without run.json.
-
-    Raises SecretError: one that the run has used is not given, or one that it never used is.
-    """
-    record = read_record(restricted_directory(output))
-    return given if record is None else continued_secret(record, given, previous, rotates=False)[0]
-
-
 def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]) -> None:
     """Raise RunDirectoryError naming everything in which the two runs differ."""
     differences = []
@@ -661,34 +653,6 @@ def _refuse_differences(output: str, there: dict[str, Any], this: dict[str, Any]
             " another policy, secret or input would tell more than either release; choose another --output"
             " only if the rows are others."
         )
-
-
-def read_record(restricted: str) -> dict[str, Any] | None:
-    """run.json; None when there is none. Raises RunDirectoryError: it is damaged."""
-    path = storage.join(restricted, "run.json")
-    if not storage.exists(path):
-        return None
-    try:
-        record = json.loads(read_whole(path))
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise RunDirectoryError(f"{path} is damaged; choose another --output")
-    return record
-
-
-def write_record(restricted: str, record: dict[str, Any]) -> None:
-    """Replace run.json at once."""
-    data = json.dumps(record, indent=1).encode()
-    path = storage.join(restricted, "run.json")
-    if not is_local(path):
-        with storage.create(path) as file:
-            file.write(data)
-        return
-    handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(path + ".tmp", path)
 
 
 @contextlib.contextmanager

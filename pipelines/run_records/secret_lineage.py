@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kanonflow.pipelines.run_records.run_record import read_record
+from kanonflow.transforms.files.output_directories import restricted_directory
 from kanonflow.transforms.secret.seeds import Secret, SecretError
 
 
@@ -77,3 +79,12 @@ def _used(record: Mapping[str, Any]) -> list[tuple[int, str]]:
             " finish or audit it"
         )
     return [(int(version), str(commitment)) for version, commitment in record["secrets"]]
+
+
+def secret_of_run(output: str, given: Secret, previous: Sequence[Secret]) -> Secret:
+    """The secret of a finished run with those that it replaced, as run.json has them; the given one without run.json.
+
+    Raises SecretError: one that the run has used is not given, or one that it never used is.
+    """
+    record = read_record(restricted_directory(output))
+    return given if record is None else continued_secret(record, given, previous, rotates=False)[0]

@@ -8,7 +8,7 @@ from typing import Any
 from kanonflow.pipelines.chains.continued_run import ContinueError
 from kanonflow.pipelines.chains.feeds_read import feeds_of_chain, same_source
 from kanonflow.pipelines.feeds.arrival_position import ArrivalPosition, name_digest
-from kanonflow.pipelines.run_records.run_directory import read_record
+from kanonflow.pipelines.run_records.run_record import read_record
 from kanonflow.transforms.files import storage
 from kanonflow.transforms.files.output_directories import restricted_directory
 

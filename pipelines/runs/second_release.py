@@ -28,10 +28,9 @@ from kanonflow.pipelines.run_records.run_directory import (
     holds_output,
     lock_directory,
     open_run_directory,
-    read_record,
     same_files,
-    write_record,
 )
+from kanonflow.pipelines.run_records.run_record import read_record, write_record
 from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.policy import Policy
 from kanonflow.transforms.files.output_directories import restricted_directory
@@ -172,21 +171,3 @@ def _told_to_successors(first: str) -> str:
         _take_back(after)
         before = after
     return ""
-
-
-def second_release_notes(output: str) -> tuple[str, ...]:
-    """What an audit of a run's output has to say about other releases of its rows; nothing when there are none."""
-    if not is_local(output):
-        return ()
-    with contextlib.suppress(RunDirectoryError):
-        record = read_record(restricted_directory(output)) or {}
-        notes = []
-        if "second_release_of" in record:
-            notes.append(f"This is a second release of rows that were released before. {LOSS}")
-        if others := record.get("second_releases"):
-            places = ", ".join(f"{each['directory']} (policy {each['policy_name']})" for each in others)
-            notes.append(f"These rows were released again: {places}. {LOSS}")
-        if record.get(IN_CHAIN):
-            notes.append(f"Rows of the runs that this one goes on from were released again. {LOSS}")
-        return tuple(notes)
-    return ()

@@ -16,7 +16,8 @@ from typing import Any
 
 from kanonflow.pipelines.flink.jobs import cancel_jobs, is_alive
 from kanonflow.pipelines.run_records.refused_state import RefusedState
-from kanonflow.pipelines.run_records.run_directory import RunDirectoryError, lock_directory, read_record
+from kanonflow.pipelines.run_records.run_directory import RunDirectoryError, lock_directory
+from kanonflow.pipelines.run_records.run_record import read_record
 from kanonflow.pipelines.runs.anonymize_files import RunFailedError
 from kanonflow.pipelines.runs.feed_end import end_file, stop_file
 from kanonflow.pipelines.runs.stream import StreamSummary, summarize_stream

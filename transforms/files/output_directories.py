@@ -9,6 +9,7 @@ from kanonflow.transforms.files.create_if_absent import make_directory
 
 CARRIED_SUFFIX = ".state"
 PROMISE = "promise.json"
+PLAN_FILE = "plan.json"
 
 
 def release_directory(output: str) -> str:

@@ -7,7 +7,9 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +17,7 @@ from typing import Any, NamedTuple
 import fastavro
 import numpy as np
 
-Ending = Callable[[bytes, int], int]
-"""Where a value that begins at a place ends."""
+from kanonflow.pipelines.audit.files.avro_walk import type_tree, walk
 
 
 class Cells(NamedTuple):
@@ -35,170 +36,54 @@ def cells_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Cells]:
 def avro_cells(path: Path) -> tuple[dict[str, Cells], bool]:
     """The columns of a file by name, none of a file without rows, and whether they use up every block's bytes.
 
-    O(bytes), and O(distinct cells) in fastavro. Raises ValueError, IndexError or what fastavro raises: it is damaged.
+    O(bytes), and O(distinct cells) in fastavro. Raises ValueError, KeyError or what fastavro raises: it is damaged.
     """
-    columns, whole = _Columns(), True
+    whole = True
     with path.open("rb") as stream:
         reader = fastavro.block_reader(stream)
         schema: Any = reader.writer_schema
+        form = _form(json.dumps(schema["fields"]))
+        books: list[dict[bytes, int]] = [{} for _ in form.names]
+        places: list[list[np.ndarray]] = [[] for _ in books]
         for block in reader:
-            whole &= columns.take(block.bytes_.getvalue(), block.num_records, schema)
-    return columns.read(), whole
+            data = block.bytes_.getvalue()
+            walked = walk(data, block.num_records, form.tree)
+            whole &= walked.stop == len(data)
+            for field, (book, parts) in enumerate(zip(books, places, strict=True)):
+                spans = (each[field, : walked.counts[field]].tolist() for each in (walked.begin, walked.end))
+                cells = (data[start:stop] for start, stop in zip(*spans, strict=True))
+                numbers = [book.setdefault(cell, len(book)) for cell in cells]
+                parts.append(np.array(numbers, np.int64)[walked.place[field]])
+    columns = zip(form.names, form.lists, books, places, strict=True)
+    return {
+        name: Cells(_values(kind, list(book)), np.concatenate(parts))
+        for name, kind, book, parts in columns
+        if parts
+    }, whole
 
 
-class _Columns:
-    """The fields up to the last that is a record or list are one *front*: it is looked at as a whole first."""
+class _Form(NamedTuple):
+    """The fields of a schema: names; lists: of each the type of a list of it; tree: of a row, as of ``type_tree``."""
 
-    def __init__(self) -> None:
-        self._schema: Any = None
-
-    def take(self, data: bytes, rows: int, schema: Any) -> bool:
-        """The rows of a block; whether they use it up."""
-        if self._schema is None:
-            self._begin(schema)
-        at, front, number = 0, b"", -1
-        ends, tail, books, places = self._ends, self._tail, self._books, self._places
-        for _ in range(rows):
-            if number < 0 or not data.startswith(front, at):
-                start = at
-                for field in self._front:
-                    stop = ends[field](data, at)
-                    places[field].append(books[field].setdefault(data[at:stop], len(books[field])))
-                    at = stop
-                front, number = data[start:at], len(places[0]) - 1
-            else:
-                at += len(front)
-            self._front_of.append(number)
-            for field in tail:
-                stop = ends[field](data, at)
-                book = books[field]
-                places[field].append(book.setdefault(data[at:stop], len(book)))
-                at = stop
-        if at > len(data):
-            raise ValueError("a block that ends within a row")
-        return at == len(data)
-
-    def read(self) -> dict[str, Cells]:
-        """All that was taken."""
-        if self._schema is None:
-            return {}
-        fronts = np.array(self._front_of, np.int64)
-        columns = {}
-        for number, field in enumerate(self._schema["fields"]):
-            place = np.array(self._places[number], np.int64)
-            values = _values(self._schema, field, self._books[number])
-            columns[field["name"]] = Cells(values, place[fronts] if number in self._front else place)
-        return columns
-
-    def _begin(self, schema: Any) -> None:
-        self._schema = schema
-        kinds = [field["type"] for field in schema["fields"]]
-        self._ends = [_ending(kind) for kind in kinds]
-        nested = [number for number, kind in enumerate(kinds) if _is_nested(kind)]
-        split = max(nested, default=0) + 1
-        self._front, self._tail = range(split), range(split, len(kinds))
-        self._books: list[dict[bytes, int]] = [{} for _ in kinds]
-        self._places: list[list[int]] = [[] for _ in kinds]
-        self._front_of: list[int] = []
+    names: list[str]
+    lists: list[Any]
+    tree: np.ndarray
 
 
-def _values(schema: Mapping[str, Any], field: Mapping[str, Any], cells: Iterable[bytes]) -> list[Any]:
+@lru_cache(maxsize=8)
+def _form(fields: str) -> _Form:
+    """Of fields as JSON, which those of all releases of a run are alike in."""
+    row = json.loads(fields)
+    lists = [fastavro.parse_schema({"type": "array", "items": field["type"]}) for field in row]
+    return _Form([field["name"] for field in row], lists, type_tree({"type": "record", "fields": row}))
+
+
+def _values(kind: Any, cells: list[bytes]) -> list[Any]:
     """Cells of one field, read as one list of them."""
-    stored = list(cells)
-    kind = {"type": "array", "items": field["type"]}
     out = BytesIO()
-    fastavro.schemaless_writer(out, "long", len(stored))
-    stream = BytesIO(out.getvalue() + b"".join(stored) + b"\0")
+    fastavro.schemaless_writer(out, "long", len(cells))
+    stream = BytesIO(out.getvalue() + b"".join(cells) + b"\0")
     values: Any = fastavro.schemaless_reader(stream, kind, None)
-    if stream.read(1) or len(values) != len(stored):
+    if stream.read(1) or len(values) != len(cells):
         raise ValueError("a cell that ends elsewhere than its type says")
     return list(values)
-
-
-def _is_nested(kind: Any) -> bool:
-    branches = kind if isinstance(kind, list) else [kind]
-    return any("fields" in each or "items" in each for each in branches if isinstance(each, Mapping))
-
-
-def _ending(kind: Any) -> Ending:
-    """Where a value of an Avro type ends. Raises KeyError: releases have no such type."""
-    if isinstance(kind, list):
-        return _union([_ending(branch) for branch in kind])
-    if not isinstance(kind, Mapping):
-        return _ENDINGS[kind]
-    if fields := kind.get("fields"):
-        return _record([_ending(field["type"]) for field in fields])
-    return _array(_ending(kind["items"])) if "items" in kind else _ending(kind["type"])
-
-
-def _fixed(size: int) -> Ending:
-    return lambda _, at: at + size
-
-
-def _union(branches: Sequence[Ending]) -> Ending:
-    def union(data: bytes, at: int) -> int:
-        byte = data[at]
-        branch, at = (byte >> 1, at + 1) if byte < 0x80 else _long(data, at)
-        if byte & 1:
-            raise ValueError("a union without such a branch")
-        return branches[branch](data, at)
-
-    return union
-
-
-def _record(fields: Sequence[Ending]) -> Ending:
-    def record(data: bytes, at: int) -> int:
-        for field in fields:
-            at = field(data, at)
-        return at
-
-    return record
-
-
-def _array(item: Ending) -> Ending:
-    def array(data: bytes, at: int) -> int:
-        while True:
-            count, at = _long(data, at)
-            if count < 0:
-                count, at = -count, _long(data, at)[1]
-            if not count:
-                return at
-            for _ in range(count):
-                at = item(data, at)
-                if at > len(data):
-                    raise ValueError("a block that ends within a list")
-
-    return array
-
-
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    value, shift = byte & 0x7F, 7
-    while byte >= 0x80:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return (value >> 1) ^ -(value & 1), at + 1
-
-
-def _sized(data: bytes, at: int) -> int:
-    byte = data[at]
-    size, at = (byte >> 1, at + 1) if byte < 0x80 else _long(data, at)
-    if byte & 1:
-        raise ValueError("a size below nothing")
-    return at + size
-
-
-_ENDINGS: dict[str, Ending] = {
-    "null": _fixed(0),
-    "boolean": _fixed(1),
-    "float": _fixed(4),
-    "double": _fixed(8),
-    "int": lambda data, at: _long(data, at)[1],
-    "long": lambda data, at: _long(data, at)[1],
-    "string": _sized,
-    "bytes": _sized,
-}

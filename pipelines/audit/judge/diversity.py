@@ -25,13 +25,13 @@ def check_diversity(released: ReleasedRows, payload_books: Sequence[CodeBook], f
 
     payload_books: of the columns of ``released.payload``. O(rows + classes x values).
     """
+    with_rules = [column for column, book in enumerate(payload_books) if book.column.field.of_releases.rules]
     groups = released.groups
-    named = (released.boxes if groups is None else groups.of_row[:, None]).tolist()
-    for column, book in enumerate(payload_books):
+    named = (released.boxes if groups is None else groups.of_row[:, None]).tolist() if with_rules else []
+    for column in with_rules:
+        book = payload_books[column]
         asked = book.column.field.of_releases
         diversity, closeness = asked.diversity, asked.closeness
-        if not asked.rules:
-            continue
         places = _order(book)
         classes: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
         whole: dict[int, Counter[int]] = defaultdict(Counter)

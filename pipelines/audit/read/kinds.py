@@ -108,7 +108,7 @@ class _Sets(Kind):
         return tuple(cell)
 
     def read(self, key: Any, book: CodeBook, below: Mapping[str, Sequence[int]]) -> Box:
-        codes = book.codes_of_objects(key, len(key)).tolist()
+        codes = book.codes_of_objects(key).tolist()
         known = tuple(sorted({code for code in codes if code >= 0}))
         fault = None
         if not codes:

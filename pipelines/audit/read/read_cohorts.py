@@ -235,7 +235,6 @@ def _cells(records: Sequence[Mapping[str, Any]], column: BoundColumn) -> Iterato
 
 def _codes(records: Sequence[Mapping[str, Any]], books: Sequence[CodeBook]) -> np.ndarray:
     columns = [
-        book.codes_of_objects((record[book.column.published_name] for record in records), len(records))
-        for book in books
+        book.codes_of_objects([record[book.column.published_name] for record in records]) for book in books
     ]
     return np.column_stack(columns) if columns else np.zeros((len(records), 0), np.int32)

@@ -151,9 +151,7 @@ def read_releases(
             continue
         boxes = _boxes(path, columns, bound, box_books, findings)
         cells = zip(payload_books, map(columns.__getitem__, payload_names), strict=True)
-        payload = _columns(
-            [book.codes_of_objects(each.values, len(each.values))[each.place] for book, each in cells], count
-        )
+        payload = _columns([book.codes_of_objects(each.values)[each.place] for book, each in cells], count)
         check_order(path.stem, columns, bound, findings)
         head = _head(path, columns, payload, bound, findings)
         heads.append(naming.named(replace(head, epoch=epoch), columns, boxes, findings))

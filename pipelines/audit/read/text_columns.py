@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+import numba
 import numpy as np
 import pyarrow as pa
 
@@ -111,40 +112,74 @@ def plain_cells(block: bytes, form: CsvForm, width: int, positions: Sequence[int
     except UnicodeDecodeError:
         return None
     data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero((data == ord(form.delimiter or ",")) | (data == _LF))
-    sign = ord(form.quote) if form.quote else -1
-    quotes = np.flatnonzero(data == sign)
-    ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
-    if not len(ends) or len(ends) % width:
+    asked = list(dict.fromkeys(positions))
+    place = np.full(width, -1, np.int64)
+    place[asked] = np.arange(len(asked))
+    begin, end = (np.empty((len(asked), block.count(b"\n")), np.int64) for _ in range(2))
+    rows = _cut(data, ord(form.delimiter or ","), ord(form.quote) if form.quote else -1, place, begin, end)
+    if rows < 1:
         return None
-    ends = ends.reshape(-1, width)
-    begins = np.append(0, ends.ravel()[:-1] + 1).reshape(-1, width)
-    if (data[ends] == _LF).sum() != len(ends) or not (data[ends[:, -1]] == _LF).all():
-        return None
-    returns = int((data == _CR).sum())
-    if returns:
-        if returns != len(ends) or not (data[ends[:, -1] - 1] == _CR).all():
-            return None
-        ends[:, -1] -= 1
-    quoted = data[begins] == sign
-    whole = data[ends - 1] == sign
-    if 2 * int(quoted.sum()) != len(quotes) or not (whole & (ends - begins > 1))[quoted].all():
-        return None
-    if width == 1 and (ends == begins).any():
-        return None
-    return [
-        _cells(data, begins[:, place] + quoted[:, place], ends[:, place] - quoted[:, place])
-        for place in positions
-    ]
+    cells = [_cells(data, *each) for each in zip(begin[:, :rows], end[:, :rows], strict=True)]
+    return [cells[place[position]] for position in positions]
 
 
 def _cells(data: np.ndarray, begin: np.ndarray, end: np.ndarray) -> pa.Array:
     """The text of UTF-8 between places of a block."""
     offsets = np.zeros(len(begin) + 1, np.int32)
     np.cumsum(end - begin, out=offsets[1:])
-    taken = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], end - begin)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[taken])]
+    text = np.empty(offsets[-1], np.uint8)
+    _copy(data, begin, offsets, text)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
     return pa.Array.from_buffers(pa.string(), len(begin), buffers)
+
+
+@numba.njit(cache=True, nogil=True)
+def _cut(data, delimiter, sign, place, begin, end):  # type: ignore[no-untyped-def]
+    """Write where the cells of a block begin and end, without their quotes; how many rows it has, -1: it is not plain.
+
+    place: where the cells of each column go, -1: nowhere.
+    """
+    width, row, column, start, returns, ended = len(place), 0, 0, 0, 0, 0
+    quoted = shut = False
+    for at in range(len(data)):
+        byte = data[at]
+        if byte == _CR:
+            returns += 1
+        if byte == sign:
+            # Only the first of a cell opens it, and behind the one that closes it nothing else stands.
+            if shut or (not quoted and at > start):
+                return -1
+            shut, quoted = quoted, True
+        elif quoted and not shut:
+            continue
+        elif byte in (delimiter, _LF):
+            stop = at
+            if byte == _LF and at > start and data[at - 1] == _CR:
+                stop = at - 1
+                ended += 1
+            last = column == width - 1
+            if last != (byte == _LF) or (shut and data[stop - 1] != sign) or (width == 1 and stop == start):
+                return -1
+            if place[column] >= 0:
+                begin[place[column], row] = start + quoted
+                end[place[column], row] = stop - quoted
+            column = 0 if last else column + 1
+            row += last
+            start = at + 1
+            quoted = shut = False
+        elif shut and byte != _CR:
+            return -1
+    # A line end of another kind stands within a cell, or a quote is open.
+    return -1 if returns != ended or ended not in (0, row) or start < len(data) else row
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(data, begin, offsets, text):  # type: ignore[no-untyped-def]
+    """The bytes of cells, one after the other."""
+    for cell in range(len(begin)):
+        shift = begin[cell] - offsets[cell]
+        for at in range(offsets[cell], offsets[cell + 1]):
+            text[at] = data[at + shift]
 
 
 def _has_plain_blocks(form: CsvForm) -> bool:

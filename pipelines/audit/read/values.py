@@ -97,8 +97,17 @@ class CodeBook:
         return self.codes_of_column(pa.array(cells, pa.string()))
 
     def codes_of_column(self, raw: pa.Array) -> np.ndarray:
-        """Codes int32 (n,) of an input's column, as the policy was bound to it. O(n), and O(distinct) in Python."""
+        """Codes int32 (n,) of an input's column, as the policy was bound to it. O(n), and O(distinct) in Python.
+
+        What a text says does not depend on the texts beside it, so each is read once.
+        """
         raw = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+        if self.column.from_text and form_of(raw.type).text:
+            texts = raw.dictionary_encode("encode")
+            return self._codes_of_raw(texts.dictionary)[np.asarray(texts.indices)]
+        return self._codes_of_raw(raw)
+
+    def _codes_of_raw(self, raw: pa.Array) -> np.ndarray:
         values, bad = read_column(self.column, raw, None)
         codes = self._codes_of(values, coarse=is_coarse(self.column))
         if bad.any():
@@ -148,14 +157,14 @@ class CodeBook:
             codes[places] = [self.code(value) for value in read]
         return codes
 
-    def codes_of_objects(self, cells: Iterable[Any], count: int) -> np.ndarray:
-        """Codes int32 (count,) of values of the field's own type, as releases have them."""
-        if not self._signed:
-            return np.fromiter(map(self._objects.__getitem__, cells), np.int32, count)
+    def codes_of_objects(self, cells: Sequence[Any]) -> np.ndarray:
+        """Codes int32 (n,) of values of the field's own type, as releases have them."""
+        if not (self._signed and 0.0 in cells):
+            return np.fromiter(map(self._objects.__getitem__, cells), np.int32, len(cells))
         # A dict takes -0.0 for 0.0, so zeros are looked at one by one.
         objects, kind = self._objects, self.column.arrow_type
         codes = (objects[value] if value else self.code(read_object(value, kind)) for value in cells)
-        return np.fromiter(codes, np.int32, count)
+        return np.fromiter(codes, np.int32, len(cells))
 
     def canonical(self) -> pa.Array:
         """All values as a column of the field's type, null where one could not be read."""

@@ -15,13 +15,8 @@ from kanonflow.pipelines.chains.individual_type import (
     type_difference,
 )
 from kanonflow.pipelines.options.table import INDIVIDUAL_TYPES
-from kanonflow.pipelines.run_records.run_directory import (
-    RunDirectoryError,
-    StreamStart,
-    open_run_directory,
-    read_record,
-    write_record,
-)
+from kanonflow.pipelines.run_records.run_directory import RunDirectoryError, StreamStart, open_run_directory
+from kanonflow.pipelines.run_records.run_record import read_record, write_record
 from kanonflow.schemas.bound_policy import BoundPolicy, bind
 from kanonflow.schemas.policy_file import parse_policy
 from kanonflow.transforms.secret.seeds import Secret

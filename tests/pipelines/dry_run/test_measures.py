@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kanonflow.pipelines.dry_run.measures import FieldWidth, _median, in_words
+from kanonflow.pipelines.dry_run.field_width import FieldWidth, in_words
+from kanonflow.pipelines.dry_run.measures import _median
 
 
 def test_a_median_counts_weights() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kanonflow.pipelines.dry_run.measures import FieldWidth, Measures
+from kanonflow.pipelines.dry_run.field_width import FieldWidth
+from kanonflow.pipelines.dry_run.measures import Measures
 from kanonflow.pipelines.explain.alone import Alone
 from kanonflow.pipelines.explain.dependencies import Dependency
 from kanonflow.pipelines.explain.people_in_windows import LENGTHS_MS, PeopleInWindows

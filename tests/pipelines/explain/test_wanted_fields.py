@@ -14,7 +14,7 @@ from kanonflow.pipelines import cli
 from kanonflow.pipelines.analysis.released_table import ReleasedTable
 from kanonflow.pipelines.dry_run.dry_run import dry_run
 from kanonflow.pipelines.dry_run.feed import feed_of
-from kanonflow.pipelines.dry_run.measures import FieldWidth
+from kanonflow.pipelines.dry_run.field_width import FieldWidth
 from kanonflow.pipelines.dry_run.stretch import stretch_of
 from kanonflow.pipelines.explain.explanation import Explanation, explain
 from kanonflow.pipelines.explain.recommendations import recommendations

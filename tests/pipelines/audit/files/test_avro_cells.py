@@ -91,11 +91,61 @@ def test_what_is_damaged_is_damaged_to_both(tmp_path: Path) -> None:
     assert not avro_cells(_stored(tmp_path / "c.avro", schema, body + b"\0"))[1]
 
 
-def _stored(path: Path, schema: Any, body: bytes) -> Path:
-    """A file of one block of three rows, as it stands."""
+LONG_ONE = b"\x82" + b"\x80" * 8 + b"\x00"
+"""One, in ten bytes."""
+LISTED = {"type": "array", "items": ["null", "double"]}
+SPELT = {"type": "record", "name": "Row", "fields": [
+    {"name": name, "type": kind} for name, kind in (("list", LISTED), ("word", "string"), ("whole", "long"))
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (b"\x02\x02" + bytes(8) + b"\x00" + b"\x02c" + b"\x08", ("[0.0]", "'c'", "4")),
+        # A list whose count is negative says how many bytes it has; nobody asks whether they are as many.
+        (b"\x01\x12\x02" + bytes(8) + b"\x00" + b"\x02c" + b"\x08", ("[0.0]", "'c'", "4")),
+        (b"\x01\xfe\x01\x02" + bytes(8) + b"\x00" + b"\x02c" + b"\x08", ("[0.0]", "'c'", "4")),
+        # Two blocks of one list, and numbers in more bytes than they need.
+        (b"\x02\x00" * 2 + b"\x00" + LONG_ONE + b"c" + b"\x08", ("[None, None]", "'c'", "4")),
+        (LONG_ONE + LONG_ONE + bytes(8) + b"\x00" + b"\x02c" + LONG_ONE, ("[0.0]", "'c'", "1")),
+        # No such branch, a size below nothing, sizes and counts beyond the block, and numbers that do not end.
+        (b"\x02\x04\x00\x02c\x08", None),
+        (b"\x00\x01\x08", None),
+        (b"\x00\x7e\x08", None),
+        (b"\x00" + b"\xfe" + b"\xff" * 8 + b"\x01" + b"c\x08", None),
+        (b"\x00" + b"\x82" + b"\x80" * 9 + b"\x02" + b"c\x08", None),
+        (b"\x7e\x00\x00\x02c\x08", None),
+        (b"\x00\x02c\x80", None),
+    ],
+)
+def test_what_a_row_may_be_spelt_as(tmp_path: Path, row: bytes, told: tuple[str, ...] | None) -> None:
+    """Every spelling of lists and numbers is read, and what says less or more than there is is damaged."""
+    path = _stored(tmp_path / "a.avro", SPELT, row * 3)
+    if told is None:
+        with pytest.raises(ValueError, match="a block that ends within a row"):
+            avro_cells(path)
+    else:
+        columns, whole = avro_cells(path)
+        assert whole
+        assert tuple(repr(*each.values) for each in columns.values()) == told
+        assert all((each.place == 0).all() and len(each.place) == 3 for each in columns.values())
+
+
+@pytest.mark.parametrize(
+    ("rows", "body"), [(0, b""), (-1, b""), (0, b"\x00\x02c\x08"), (2**40, b"\x00\x02c\x08")]
+)
+def test_a_block_without_as_many_rows_as_it_says_is_damaged(tmp_path: Path, rows: int, body: bytes) -> None:
+    """Of no rows, of less than none, and of more than there are bytes for, for which no memory is asked."""
+    with pytest.raises(ValueError, match="ends before its rows" if rows > 0 else "ends elsewhere"):
+        avro_cells(_stored(tmp_path / "a.avro", SPELT, body, rows))
+
+
+def _stored(path: Path, schema: Any, body: bytes, rows: int = 3) -> Path:
+    """A file of one block of so many rows, as it stands."""
     with path.open("wb") as stream:
         fastavro.writer(stream, schema, [], codec="null", sync_marker=bytes(16))
-        fastavro.schemaless_writer(stream, "long", 3)
+        fastavro.schemaless_writer(stream, "long", rows)
         fastavro.schemaless_writer(stream, "long", len(body))
         stream.write(body + bytes(16))
     return path

@@ -88,7 +88,7 @@ def test_the_audit_counts_as_the_twin_does(kind: str, distance: str, seed: int) 
     bound = bind(policy, pa.schema({"x": pa.int32(), "y": pa.int32()}), text=False, source="test")
     book = CodeBook(bound.column("y"))
     known = rng.permutation([5, -3, 9, 2]).tolist()
-    book.codes_of_objects(known, len(known))
+    book.codes_of_objects(known)
     codes = rng.integers(-1, 4, 30)
     values = [-1000 if code < 0 else known[code] for code in codes]
     release, boxes = rng.integers(0, 2, 30), rng.integers(0, 3, (30, 1))
@@ -132,7 +132,7 @@ def judged(cells: list[Any], rule: dict[str, Any], *, text: bool = False) -> int
     )
     kinds = pa.schema({"x": pa.string(), "y": pa.string()} if text else {"x": pa.int32(), "y": pa.int32()})
     book = CodeBook(bind(policy, kinds, text=text, source="test").column("y"))
-    codes = book.codes_of_texts(cells) if text else book.codes_of_objects(cells, len(cells))
+    codes = book.codes_of_texts(cells) if text else book.codes_of_objects(cells)
     findings = Findings()
     heads = (ReleaseHead("one", None, None, ()),)
     rows = ReleasedRows(

@@ -41,7 +41,7 @@ def faults(quasi: Quasi, cases: list[Case], *, by_levels: bool = False) -> list[
     bound = bind(policy, pa.schema({"x": kind}), text=False, source="rows")
     column = CodeBook(bound.column("x"))
     values = [value for _, own in cases for value in own]
-    codes = column.codes_of_objects(values, len(values))
+    codes = column.codes_of_objects(values)
     book = BoxBook(column)
     cells = [{"min": box[0], "max": box[1], "nulls": box[2]} if quasi is NUMERIC else box for box, _ in cases]
     numbers = book.numbers(cells)

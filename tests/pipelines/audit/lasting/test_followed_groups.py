@@ -34,10 +34,7 @@ def sides(most_values: int, monkeypatch: pytest.MonkeyPatch) -> list[list[bool]]
     )
     books = [CodeBook(bound.column(name)) for name in fields]
     corners = np.column_stack(
-        [
-            book.codes_of_objects([corner[place] for corner in CORNERS], len(CORNERS))
-            for place, book in enumerate(books)
-        ]
+        [book.codes_of_objects([corner[place] for corner in CORNERS]) for place, book in enumerate(books)]
     )
     boxes = [BoxBook(book) for book in books]
     cells = [{"min": 1, "max": 9, "nulls": False}], [[None, "a", "b"]]

@@ -19,7 +19,7 @@ def boxes_of(field: dict[str, Any], kind: pa.DataType, values: list[Any], cells:
     """The boxes of released cells of a field whose input has these values."""
     policy = parse_policy({"version": 1, "k": 2, "fields": {"x": {"role": "quasi", **field}}}, "test", "test")
     book = CodeBook(bind(policy, pa.schema({"x": kind}), text=False, source="test").column("x"))
-    book.codes_of_objects(values, len(values))
+    book.codes_of_objects(values)
     boxes = BoxBook(book)
     return [boxes.boxes[number] for number in boxes.numbers(cells)]
 
