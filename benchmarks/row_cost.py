@@ -99,14 +99,14 @@ print(json.dumps({
     "rows": n,
 }))
 """
-STAGES_PROGRAM = """
-import functools, importlib, json, resource, time
+# After it ``watch(places)`` lets the functions of (module, name, stage) count into ``spent``, each without what another
+# of them takes within it; a tree of before may lack some.
+WATCHING = """
+import functools, importlib, json, resource, sys, time
 def cpu():
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
-import kanonflow.pipelines.runs.anonymize_files, kanonflow.pipelines.commands.policy, kanonflow.transforms.anonymize
-from kanonflow.pipelines.cli import main
-spent, within = {"imports": cpu()}, []
+spent, within = {}, []
 def watched(module, name, stage):
     module = importlib.import_module("kanonflow." + module)
     original = getattr(module, name)
@@ -122,11 +122,18 @@ def watched(module, name, stage):
             if within:
                 within[-1] += took
     setattr(module, name, call)
-for place in json.loads(sys.argv[1]):
-    try:
-        watched(*place)
-    except (ImportError, AttributeError):
-        pass
+def watch(places):
+    for place in places:
+        try:
+            watched(*place)
+        except (ImportError, AttributeError):
+            pass
+"""
+STAGES_PROGRAM = f"""{WATCHING}
+import kanonflow.pipelines.runs.anonymize_files, kanonflow.pipelines.commands.policy, kanonflow.transforms.anonymize
+from kanonflow.pipelines.cli import main
+spent["imports"] = cpu()
+watch(json.loads(sys.argv[1]))
 code = main(sys.argv[2:])
 spent["between"] = cpu() - sum(spent.values())
 print()

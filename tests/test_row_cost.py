@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import row_mode_cost
 from benchmarks.row_cost import ROOMS, STAGES, STAGES_PROGRAM, ChildFailedError, Tree, tree_of
 
 HERE = Path(__file__).parent.parent
@@ -35,7 +36,7 @@ def test_a_program_that_fails_is_no_measurement() -> None:
 
 def test_every_stage_is_there() -> None:
     """A function that was renamed would be left out without a word: that is for trees of before."""
-    for module, name, _ in STAGES:
+    for module, name, _ in (*STAGES, *row_mode_cost.PLACES):
         assert callable(getattr(importlib.import_module(f"kanonflow.{module}"), name))
 
 

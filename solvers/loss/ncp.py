@@ -43,8 +43,10 @@ def _losses(table: Table, records: NDArray[np.int64], starts: NDArray[np.int64])
         losses.append(np.where(nulls & numbers, 1.0, width))
     group = np.repeat(np.arange(starts.size), np.diff(np.append(starts, records.size)))
     for column, size in zip(table.categorical.T, table.cardinality, strict=True):
-        held = np.unique(group * max(int(size), 1) + column[records])
-        distinct = np.bincount(held // max(int(size), 1), minlength=starts.size)
+        # Groups follow each other, so sorting leaves each within its own stretch.
+        held = np.sort(group * max(int(size), 1) + column[records])
+        fresh = np.append(True, held[1:] != held[:-1])[: held.size]
+        distinct = np.bincount(group[fresh], minlength=starts.size)
         losses.append((distinct - 1) / max(int(size) - 1, 1))
     return losses
 

@@ -32,7 +32,7 @@ PARTING_ROUNDS = 4
 ROUNDING = 1e-9
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _root(parent: np.ndarray, vertex: int) -> int:
     while parent[vertex] != vertex:
         parent[vertex] = parent[parent[vertex]]
@@ -78,7 +78,7 @@ def _pieces(members: np.ndarray, tied: np.ndarray, whole: np.ndarray) -> tuple:
     return piece, main, tried
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _swap_rise(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """What swapping two places of rows costs; inf where it may not be."""
     a, c = slots.members[b, p], slots.members[d, q]
@@ -200,7 +200,7 @@ def _crossings(
     return rise, places
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _cheapest_parting(features: Any, slots: Any, edges: np.ndarray) -> tuple:
     """The cheapest exchange of two of a ring's tied edges: (rise, b, p, d, q); rise inf where none may be."""
     k = slots.members.shape[1]

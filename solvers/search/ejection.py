@@ -17,7 +17,7 @@ from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@kernel
+@kernel(counting=False)
 def best_chain(
     units: Units,
     slots: Slots,

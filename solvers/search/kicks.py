@@ -7,8 +7,6 @@ order, so that what they read stays in the cache.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kanonflow.solvers.kernels.kernel import kernel
@@ -24,7 +22,7 @@ _LOGGING = np.bool_(True)
 _NO_LIMIT = np.int64(np.iinfo(np.int64).max)
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _random_swap(
     units: Units,
     slots: Slots,
@@ -32,10 +30,12 @@ def _random_swap(
     shard: np.ndarray,
     work: Workspace,
     b: int,
-    change: np.ndarray,
     draws: int,
-) -> Any:
-    """The cheapest of ``draws`` random legal swaps of slot b with neighbouring slots; the other slot, or -1."""
+) -> tuple:
+    """The cheapest of ``draws`` random legal swaps of slot b with neighbouring slots.
+
+    Returns the other slot, or -1, and the change of loss.
+    """
     k = slots.members.shape[1]
     features = units.features
     best = np.inf
@@ -68,16 +68,17 @@ def _random_swap(
         if rise < best:
             best, chosen_p, chosen_d, chosen_q = rise, p, d, q
     work.evaluations[0] += evaluations
+    change = 0.0
     if found > 0:
-        change[0] += swap(features, slots, b, chosen_p, chosen_d, chosen_q)
+        change = swap(features, slots, b, chosen_p, chosen_d, chosen_q)
         entry = work.logged[0]
         work.log[entry, 0], work.log[entry, 1] = b, chosen_p
         work.log[entry, 2], work.log[entry, 3] = chosen_d, chosen_q
         work.logged[0] += 1
-    return chosen_d
+    return chosen_d, change
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _undo(units: Units, slots: Slots, work: Workspace) -> None:
     while work.logged[0] > 0:
         work.logged[0] -= 1
@@ -92,7 +93,7 @@ def _undo(units: Units, slots: Slots, work: Workspace) -> None:
         )
 
 
-@kernel
+@kernel(counting=False)
 def kick(
     units: Units,
     slots: Slots,
@@ -118,7 +119,6 @@ def kick(
     for slot in tour:
         mean += slots.loss[slot]
     mean /= tour.size
-    change = np.zeros(1)
     again = False
     while work.evaluations[0] < limit:
         b = tour[position]
@@ -129,10 +129,11 @@ def kick(
         # Where a kick has helped, the next one does more often than elsewhere.
         again = False
         work.logged[0] = 0
-        change[0] = 0.0
+        change = 0.0
         current = b
         for _ in range(strength):
-            other = _random_swap(units, slots, nearest, shard, work, current, change, draws)
+            other, changed = _random_swap(units, slots, nearest, shard, work, current, draws)
+            change += changed
             if other >= 0:
                 push(work, current)
                 push(work, other)
@@ -140,13 +141,13 @@ def kick(
         if work.logged[0] == 0:
             position = (position + 1) % tour.size
             continue
-        change[0] += descend(units, slots, nearest, shard, work, looked_at, _LOGGING, _NO_LIMIT, change[0])
+        change += descend(units, slots, nearest, shard, work, looked_at, _LOGGING, _NO_LIMIT, change)
         bar = EPSILON
         if temperature > 0.0:
             bar -= temperature * np.log((next_random(work.random, np.int64(1 << 20)) + 1.0) / (1 << 20))
-        if change[0] < bar:
-            again = change[0] < -EPSILON
-            total += change[0]
+        if change < bar:
+            again = change < -EPSILON
+            total += change
         else:
             _undo(units, slots, work)
         if not again:

@@ -58,7 +58,7 @@ class SilSlots(NamedTuple):
     entry: NDArray[np.int32]
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def replaced_loss(features: SilFeatures, slots: SilSlots, slot: int, position: int, unit: int) -> float:
     """Loss of a slot after the member at ``position`` has given way to ``unit``. O(k d)."""
     k = slots.members.shape[1]
@@ -85,7 +85,7 @@ def replaced_loss(features: SilFeatures, slots: SilSlots, slot: int, position: i
     return total * features.scale
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def least_added(features: SilFeatures, slots: SilSlots, slot: int, unit: int) -> float:
     """A mismatch for each attribute in which the unit's value is two behind the commonest: so it is without anyone.
 
@@ -101,7 +101,7 @@ def least_added(features: SilFeatures, slots: SilSlots, slot: int, unit: int) ->
     return total * features.scale
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _distance_without(features: SilFeatures, slots: SilSlots, slot: int, position: int) -> float:
     """Sum of the other members' distances to their own average; position -1: of all members to theirs.
 
@@ -131,7 +131,7 @@ def _distance_without(features: SilFeatures, slots: SilSlots, slot: int, positio
     return 0.0 if nulls and position >= 0 else total
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _top_without(slots: SilSlots, slot: int, j: int, position: int) -> int:
     """How often the commonest value of attribute j occurs among the other members; position -1: among all."""
     k = slots.members.shape[1]
@@ -144,7 +144,7 @@ def _top_without(slots: SilSlots, slot: int, j: int, position: int) -> int:
     return top
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def refresh(features: SilFeatures, slots: SilSlots, slot: int) -> None:
     """Recompute what is kept for a slot. O(k^3 d): members are few, and most of the time goes into candidates.
 

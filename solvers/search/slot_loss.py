@@ -46,7 +46,13 @@ from kanonflow.solvers.units.distinct_rows import Units
 # Places are packed as slot * PLACE + position: a power of two, so that unpacking is a shift; k stays below it.
 PLACE = 256
 # How the functions of a loss are compiled.
-KERNEL = {"nogil": True, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+KERNEL = {
+    "nogil": True,
+    "forceinline": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 
 
 def replaced_loss(features: Any, slots: Any, slot: int, position: int, unit: int) -> float:
@@ -83,8 +89,8 @@ def chosen_by_state(stub: Any, state: type, function: Any) -> None:
     overload(stub, strict=False, jit_options=KERNEL)(chosen)
 
 
-# Inlined: a call passes twenty arrays and counts their references, which costs the search 5 to 8%.
-@kernel(forceinline=True)
+# Inlined: a call passes twenty arrays, which costs the search 5 to 8%.
+@kernel(forceinline=True, counting=False)
 def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     """Exchange the members at (b, p) and (d, q); returns the change of total loss. Its own inverse."""
     before = slots.loss[b] + slots.loss[d]
@@ -100,7 +106,7 @@ def swap(features: Any, slots: Any, b: int, p: int, d: int, q: int) -> float:
     return slots.loss[b] + slots.loss[d] - before
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def admits(slots: Any, slot: int, position: int, individual: int, limit: int) -> bool:
     """Whether a unit may take the place of the member at ``position``: the label-free legality of a swap.
 

@@ -47,7 +47,7 @@ class Slots(NamedTuple):
     entry: NDArray[np.int32]
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def replaced_loss(features: Features, slots: Slots, slot: int, position: int, unit: int) -> float:
     """Loss of a slot after the member at ``position`` has given way to ``unit``. O(d + k d_wide)."""
     total = slots.rest[slot, position, 0]
@@ -72,7 +72,7 @@ def replaced_loss(features: Features, slots: Slots, slot: int, position: int, un
     return total
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, counting=False)
 def least_added(features: Features, slots: Slots, slot: int, unit: int) -> float:
     """What ``unit`` adds to the whole box of a slot: no less than to the box without a member. O(d + k d_wide)."""
     total = 0.0
@@ -98,7 +98,7 @@ def least_added(features: Features, slots: Slots, slot: int, unit: int) -> float
     return total
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> float:
     """Rest lows and highs of one attribute by the two smallest and two largest values; returns its loss."""
     k = slots.members.shape[1]
@@ -127,7 +127,7 @@ def _refresh_numeric(features: Features, slots: Slots, slot: int, j: int) -> flo
     return loss
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _refresh_words(features: Features, slots: Slots, slot: int, w: int) -> float:
     """Rest bits of one word by the bits seen once and twice; returns the word's loss."""
     k = slots.members.shape[1]
@@ -147,7 +147,7 @@ def _refresh_words(features: Features, slots: Slots, slot: int, w: int) -> float
     return bits_cost(once & ~features.words[slots.members[slot, 0], w], features.bit_weight, w)
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _refresh_wide(features: Features, slots: Slots, slot: int, j: int) -> float:
     """Spare loss of one attribute of codes; returns its loss."""
     k = slots.members.shape[1]
@@ -169,7 +169,7 @@ def _refresh_wide(features: Features, slots: Slots, slot: int, j: int) -> float:
     return loss
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def refresh(features: Features, slots: Slots, slot: int) -> None:
     """Recompute what is kept for a slot. O(k d + k^2 d_wide)."""
     k = slots.members.shape[1]

@@ -17,7 +17,7 @@ from kanonflow.solvers.units.bits import next_random
 from kanonflow.solvers.units.distinct_rows import Units
 
 
-@kernel
+@kernel(counting=False)
 def best_swap(
     units: Units,
     slots: Slots,
@@ -114,7 +114,7 @@ def best_swap(
     return best if best > EPSILON else 0.0
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _apply(
     units: Units, slots: Slots, work: Workspace, b: int, p: int, d: int, q: int, logging: bool
 ) -> float:
@@ -127,7 +127,7 @@ def _apply(
     return swap(units.features, slots, b, p, d, q)
 
 
-@kernel
+@kernel(counting=False)
 def descend(
     units: Units,
     slots: Slots,

@@ -45,7 +45,7 @@ class Growing(NamedTuple):
     evaluations: NDArray[np.int64]
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def nearest_inserted(units: Units, tree: KdTree, growing: Growing, unit: int) -> int:
     """Fill growing.near with the nearest inserted units, the unit itself among them; how many there are."""
     m = growing.near.size

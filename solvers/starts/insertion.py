@@ -30,7 +30,7 @@ LEAST_NEAR = 64
 SWEEPS = 1
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: int, size: int) -> int:
     """Fill growing.edges with the edges of the near units whose place the unit may take; how many there are."""
     features = units.features
@@ -57,7 +57,7 @@ def _edges_near(units: Units, slots: Slots, growing: Growing, unit: int, near: i
     return edges
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _widen(units: Units, growing: Growing, unit: int, anew: bool) -> None:
     """Let the new slot's box cover one unit more, or (anew) that one alone."""
     for j in range(growing.low.size):
@@ -68,7 +68,7 @@ def _widen(units: Units, growing: Growing, unit: int, anew: bool) -> None:
         growing.words[w] = units.features.words[unit, w] | (np.uint64(0) if anew else growing.words[w])
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _joining(units: Units, slots: Slots, growing: Growing, size: int, count: int, unit: int) -> float:
     """How much the new slot, of ``count`` members so far, grows by a unit; infinite where it may not join."""
     features = units.features
@@ -95,7 +95,7 @@ def _joining(units: Units, slots: Slots, growing: Growing, size: int, count: int
     return total if named < units.limit[unit] else np.inf
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _pick(units: Units, slots: Slots, growing: Growing, size: int, count: int, edges: int) -> bool:
     """Choose member number ``count`` of the new slot by the edge of least growth of both slots; False: none."""
     best = np.inf
@@ -123,7 +123,7 @@ def _pick(units: Units, slots: Slots, growing: Growing, size: int, count: int, e
     return True
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _choose(units: Units, slots: Slots, growing: Growing, size: int, unit: int, edges: int) -> bool:
     """Choose k - 1 of the candidate edges for slot number ``size``, one by one, then each anew beside the others.
 
@@ -152,7 +152,7 @@ def _choose(units: Units, slots: Slots, growing: Growing, size: int, unit: int, 
     return True
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _add_place(slots: Slots, growing: Growing, unit: int, slot: int, position: int) -> None:
     entry = slots.first_place[unit] + growing.filled[unit]
     slots.places[entry] = slot * PLACE + position
@@ -160,7 +160,7 @@ def _add_place(slots: Slots, growing: Growing, unit: int, slot: int, position: i
     growing.filled[unit] += 1
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _rewire(units: Units, slots: Slots, growing: Growing, size: int, unit: int) -> None:
     """Carry out what was chosen: the unit into the places of the others, and they into the new slot."""
     _add_place(slots, growing, unit, size, 0)
@@ -177,7 +177,7 @@ def _rewire(units: Units, slots: Slots, growing: Growing, size: int, unit: int) 
     refresh(units.features, slots, size)
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True, forceinline=True, counting=False)
 def _enliven(tree: KdTree, growing: Growing, unit: int) -> None:
     """Count a unit that was not there before in every tree node above it."""
     if growing.filled[unit] == 0:
@@ -190,7 +190,7 @@ def _enliven(tree: KdTree, growing: Growing, unit: int) -> None:
             node = left
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _seed(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray) -> int:
     """The first k rows that may share a slot form a complete graph; takes them out of ``order`` (-1); slots made."""
     k = slots.members.shape[1]
@@ -218,7 +218,7 @@ def _seed(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.
     return k
 
 
-@kernel(inner=True)
+@kernel(inner=True, counting=False)
 def _take_over(units: Units, tree: KdTree, slots: Slots, growing: Growing, size: int) -> None:
     """Read a graph of ``size`` slots from ``slots.members``."""
     for slot in range(size):
@@ -230,7 +230,7 @@ def _take_over(units: Units, tree: KdTree, slots: Slots, growing: Growing, size:
         refresh(units.features, slots, slot)
 
 
-@kernel
+@kernel(counting=False)
 def _grow(units: Units, tree: KdTree, slots: Slots, growing: Growing, order: np.ndarray, begun: int) -> bool:
     """Insert every row of ``order`` into the graph of the first ``begun`` slots, or (0) into one that is yet to begin.
 

@@ -91,12 +91,15 @@ def _in_range(
     column: BoundColumn,
 ) -> NDArray[np.bool_]:
     """Whether each member's value lies in its row's closed range; a null: whether the box holds nulls."""
-    box = boxes.take(pa.array(row))
+    place = pa.array(row)
     value = values if isinstance(member, slice) else values.take(pa.array(member))
-    least, most, nulls = box.flatten()  # of a box that is null all three are
+    least, most, nulls = boxes.flatten()  # of a box that is null all three are
+    least, most = least.take(place), most.take(place)
     between = pc.and_(pc.less_equal(least, value), pc.less_equal(value, most))
     held = np.asarray(between.fill_null(False) if between.null_count else between)
-    return np.where(np.asarray(value.is_null()), np.asarray(nulls), held) if value.null_count else held
+    if not value.null_count:
+        return held
+    return np.where(np.asarray(value.is_null()), np.asarray(nulls.take(place)), held)
 
 
 def _in_set(
@@ -112,8 +115,10 @@ def _in_set(
     width = len(known) + 1
     listed = pc.index_in(boxes.flatten(), value_set=known)
     listed = np.asarray(listed.fill_null(len(known)) if listed.null_count else listed)
-    pairs = np.asarray(pc.list_parent_indices(boxes)).astype(np.int64) * width + listed
-    return np.isin(row * width + code[member], pairs)
+    pairs = np.sort(np.asarray(pc.list_parent_indices(boxes)).astype(np.int64) * width + listed)
+    asked = row * width + code[member]
+    # np.isin would sort what is asked, too.
+    return np.append(pairs, -1)[np.searchsorted(pairs, asked)] == asked
 
 
 def _in_tree(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from kanonflow.solvers.structures.partition import Partition
 from kanonflow.transforms.columns.sort_keys import whole
 from kanonflow.transforms.release.warm_state import Cohorts
 
+IntegerT = TypeVar("IntegerT", bound=np.integer[Any])
 History = tuple[tuple[int, NDArray[np.uint64], NDArray[np.int64]], ...]
 """Of windows, oldest first: (end, people sorted, their class labels) of who was released; as in ``Cohorts``."""
 
@@ -43,8 +45,8 @@ def people_in(column: pa.ChunkedArray, key: bytes) -> tuple[NDArray[np.int64], N
     return np.asarray(encoded.indices).astype(np.int64), digests
 
 
-def positions(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where each wanted digest stands in the sorted known ones, int64; -1 where it does not."""
+def positions(known: NDArray[IntegerT], wanted: NDArray[IntegerT]) -> NDArray[np.int64]:
+    """Where each wanted digest or code stands in the sorted known ones, int64; -1 where it does not."""
     if known.size == 0:
         return np.full(wanted.size, -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
@@ -159,15 +161,18 @@ def _continued(
 def _pair_codes(
     people: NDArray[np.uint64], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    return np.unique(first * people.size + second)
+    """Each pair once, sorted. Sorting takes a quarter of what np.unique takes for so many codes."""
+    codes = np.sort(first * people.size + second)
+    return codes[np.append(True, codes[1:] != codes[:-1])[: codes.size]]
 
 
 def _pairs_of_members(members: NDArray[np.int64], people: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Codes of all ordered pairs of distinct, known people that share a row of ``members`` (-1: unknown)."""
-    k = members.shape[1]
-    first = np.repeat(members, k, axis=1).ravel()
-    second = np.tile(members, (1, k)).ravel()
-    good = (first >= 0) & (second >= 0) & (first != second)
+    """Codes of all pairs of distinct, known people that share a row of ``members`` (-1: unknown), the first below the
+    second."""
+    one, other = np.triu_indices(members.shape[1], 1)
+    first = np.minimum(members[:, one], members[:, other])
+    second = np.maximum(members[:, one], members[:, other])
+    good = (first >= 0) & (first != second)
     return _pair_codes(people, first[good], second[good])
 
 
@@ -207,7 +212,7 @@ def peer_retention(before: Cohorts, after: Cohorts) -> float | None:
         new = _pairs_of_labels(now_labels, people)
     else:
         return None
-    return float(np.isin(old, new).mean()) if old.size else None
+    return float((positions(new, old) >= 0).mean()) if old.size else None
 
 
 def guaranteed_candidates(after: Cohorts) -> tuple[int, float] | None:
