@@ -7,6 +7,7 @@ question in every other world: an answer may follow from nothing else.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import shutil
 import subprocess
@@ -107,6 +108,35 @@ class Rules:
 
 
 @dataclass
+class Course:
+    """A world on its way: what the product holds of it, and what each step came to so far.
+
+    trails: of each person, what came. homes: of each person the cohort, ``(step, number)``; numbers: of the product's
+    cohorts the same. waits: rows. last: groups of the last release. founded, merged: all answers.
+    """
+
+    partition: PartitionInMemory
+    trails: World
+    homes: list[tuple[int, int] | None]
+    numbers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    waits: list[int] = field(default_factory=list)
+    last: list[tuple[tuple[int, int], int]] = field(default_factory=list)
+    founded: list[tuple[int, int, int]] = field(default_factory=list)
+    merged: list[tuple[int, int, int, int]] = field(default_factory=list)
+    facts: list[StepFacts] = field(default_factory=list)
+
+    def fork(self) -> Course:
+        """The same, to be led elsewhere: what a partition holds is never changed, but replaced or added to."""
+        other = copy.copy(self)
+        other.partition = copy.copy(self.partition)
+        for held in (other, other.partition):
+            for name, value in vars(held).items():
+                if isinstance(value, (list, dict)):
+                    setattr(held, name, value.copy())
+        return other
+
+
+@dataclass
 class Product:
     """The product's step over worlds. alike: how many people each have equal quasi-identifiers; 1: none do.
 
@@ -135,69 +165,83 @@ class Product:
             records.append(row(number, person, window + 0.5, amount=PAYLOADS[payload - 1], **look))
         self._rows = canonical(records, self._bound)
 
+    def begun(self) -> Course:
+        """Before the first step."""
+        people = self.rules.people
+        return Course(PartitionInMemory(self._step, KEY), ((),) * people, homes=[None] * people)
+
     def run(self, world: World) -> tuple[list[StepFacts], str]:
         """What the product comes to in a world, and the world with its answers as the model's program reads it."""
-        rules = self.rules
-        partition = PartitionInMemory(self._step, KEY)
-        for window in range(rules.windows):
-            here = [
-                rules.number(person, window, trail[window])
-                for person, trail in enumerate(world)
-                if trail[window]
-            ]
-            if here:
-                # The number of the first hour of all feeds is that of no window: they are counted from 1970.
-                partition.arrive(START // HOUR + window, self._rows.take(pa.array(here)))
-        facts: list[StepFacts] = []
-        founded: list[tuple[int, int, int]] = []
-        merged: list[tuple[int, int, int, int]] = []
-        homes: list[tuple[int, int] | None] = [None] * rules.people
-        numbers: dict[int, tuple[int, int]] = {}
-        waits: list[int] = []
-        results, tried = self._finish(partition)
-        at = {_step_of(result): result for result in results}
-        assert len(at) == len(results)
-        last: list[tuple[tuple[int, int], int]] = []
-        for step in range(1, rules.steps + 1):
-            result = at.pop(step, None)
-            if result is None:
-                shown = ",".join(map(_home, homes))
-                facts.append(
-                    StepFacts(shown, NOTHING, NOTHING, NOTHING, "", "", ",".join(_owned(rules, waits)))
-                )
-                continue
-            new = [
-                rules.number(person, step - 1, trail[step - 1])
-                for person, trail in enumerate(world)
-                if step <= rules.windows and trail[step - 1]
-            ]
-            here = sorted({*waits, *new})
-            pool = self._enter(step, result, tried.get(step), homes, numbers, founded)
-            gone = [_number(record["row"]) for record in result.rejected]
-            self.dropped += sum(record["reason"] == KNOWN_OTHERWISE for record in result.rejected)
-            waits = [] if result.warm.waiting is None else _numbers(result.warm.waiting)
-            counts, groups, out = NOTHING, NOTHING, ""
-            if result.release is not None:
-                here = [number for number in here if number not in gone]
-                counts, groups, out, last = self._groups(step, result, homes, numbers, here, last, merged)
-            facts.append(
-                StepFacts(
-                    ",".join(map(_home, homes)),
-                    pool,
-                    counts,
-                    groups,
-                    out,
-                    ",".join(_owned(rules, gone)),
-                    ",".join(_owned(rules, waits)),
-                )
-            )
-        assert not at, "a step after all that could be due"
-        return facts, self._line(world, founded, merged)
+        course = self.begun()
+        for window in range(self.rules.windows):
+            self.go_on(course, [trail[window] for trail in world])
+        return self.ended(course)
 
-    def _finish(
-        self, partition: PartitionInMemory
-    ) -> tuple[list[WindowResult], dict[int, tuple[Segment, tuple[int, ...]]]]:
-        """All results, and what founding answered in each step, also where no release came of it (``against``); and
+    def walk(self, course: Course, last: int) -> Iterator[Course]:
+        """All courses of so many windows that begin with this one, one of those that are equal but for who is called
+        what: of people with equal trails so far the order of what comes says nothing. What they have in common is
+        done once."""
+        if len(course.facts) == last:
+            yield course
+            return
+        alike = [len(list(same)) for _, same in itertools.groupby(course.trails)]
+        ways = [itertools.combinations_with_replacement(range(3), people) for people in alike]
+        for chosen in itertools.product(*map(list, ways)):
+            longer = course.fork()
+            self.go_on(longer, list(itertools.chain.from_iterable(chosen)))
+            yield from self.walk(longer, last)
+
+    def ended(self, course: Course) -> tuple[list[StepFacts], str]:
+        """What ``run`` returns, of a course whose windows have all come."""
+        while len(course.facts) < self.rules.steps:
+            self.go_on(course, [])
+        for result in course.partition.finish():
+            raise AssertionError(f"a step after all that could be due: {result.metrics['window_end']}")
+        return course.facts, self._line(course)
+
+    def go_on(self, course: Course, came: Sequence[int]) -> None:
+        """One step. came: of each person 0, 1 or 2; nothing: the feed has ended."""
+        rules, step = self.rules, len(course.facts) + 1
+        new = [rules.number(person, step - 1, payload) for person, payload in enumerate(came) if payload]
+        if new:
+            # The number of the first hour of all feeds is that of no window: they are counted from 1970.
+            course.partition.arrive(START // HOUR + step - 1, self._rows.take(pa.array(new)))
+        if came:
+            course.trails = tuple(
+                (*trail, payload) for trail, payload in zip(course.trails, came, strict=True)
+            )
+        result, answered = self._fire(course.partition, step)
+        homes = course.homes
+        if result is None:
+            shown = ",".join(map(_home, homes))
+            waiting = ",".join(_owned(rules, course.waits))
+            course.facts.append(StepFacts(shown, NOTHING, NOTHING, NOTHING, "", "", waiting))
+            return
+        here = sorted({*course.waits, *new})
+        pool = self._enter(step, result, answered, course)
+        gone = [_number(record["row"]) for record in result.rejected]
+        self.dropped += sum(record["reason"] == KNOWN_OTHERWISE for record in result.rejected)
+        course.waits = [] if result.warm.waiting is None else _numbers(result.warm.waiting)
+        counts, groups, out = NOTHING, NOTHING, ""
+        if result.release is not None:
+            here = [number for number in here if number not in gone]
+            counts, groups, out = self._groups(step, result, course, here)
+        course.facts.append(
+            StepFacts(
+                ",".join(map(_home, homes)),
+                pool,
+                counts,
+                groups,
+                out,
+                ",".join(_owned(rules, gone)),
+                ",".join(_owned(rules, course.waits)),
+            )
+        )
+
+    def _fire(
+        self, partition: PartitionInMemory, step: int
+    ) -> tuple[WindowResult | None, tuple[Segment, tuple[int, ...]] | None]:
+        """What is due in a step, and what founding answered in it, also where no release came of it (``against``); and
         whom of those who were asked about an intake had put together before that came to nothing."""
         answers: list[tuple[Segment, tuple[int, ...]]] = []
 
@@ -206,22 +250,21 @@ class Product:
             answers.append((made.segment, tuple(of[0].tried.tolist())))
             return made
 
-        results, tried = [], {}
+        results: list[WindowResult] = []
         with patch.object(intake, "found", recorded):
-            for result in partition.finish():
-                results.append(result)
-                if answers:
-                    tried[_step_of(result)] = answers.pop()
-        return results, tried
+            while (
+                action := self._step.due(partition.clock)
+            ) is not None and action.at <= START + step * HOUR:
+                results += partition.fire()
+        assert [_step_of(result) for result in results] in ([], [step])
+        return (results[0] if results else None), (answers[-1] if answers else None)
 
     def _enter(
         self,
         step: int,
         result: WindowResult,
         answered: tuple[Segment, tuple[int, ...]] | None,
-        homes: list[tuple[int, int] | None],
-        numbers: dict[int, tuple[int, int]],
-        founded: list[tuple[int, int, int]],
+        course: Course,
     ) -> str:
         if answered is None:
             return NOTHING
@@ -230,30 +273,27 @@ class Product:
         entered = [person for person, digest in enumerate(self._digests.tolist()) if digest in of]
         cohorts = [of[digest] for digest in self._digests.tolist() if digest in of]
         answer = [(step, p, cohort - min(cohorts)) for p, cohort in zip(entered, cohorts, strict=True)]
-        founded += answer
+        course.founded += answer
         self._remember(("found", step, *entered, *tried), tuple(answer))
         if result.segment is None:
             self.undone += 1
             return NOTHING
         for (_, person, number), cohort in zip(answer, cohorts, strict=True):
-            homes[person] = numbers[cohort] = (step, number)
+            course.homes[person] = course.numbers[cohort] = (step, number)
         return ",".join(map(str, entered))
 
     def _groups(
         self,
         step: int,
         result: WindowResult,
-        homes: Sequence[tuple[int, int] | None],
-        numbers: dict[int, tuple[int, int]],
+        course: Course,
         here: Sequence[int],
-        last: list[tuple[tuple[int, int], int]],
-        merged: list[tuple[int, int, int, int]],
-    ) -> tuple[str, str, str, list[tuple[tuple[int, int], int]]]:
+    ) -> tuple[str, str, str]:
         assert result.release is not None
         assert result.warm.roster is not None
-        found = result.warm.roster.last
+        found, homes = result.warm.roster.last, course.homes
         made = [
-            (numbers[int(cohort)], int(group))
+            (course.numbers[int(cohort)], int(group))
             for cohort, group in zip(found.cohorts, found.groups, strict=True)
         ]
         of = dict(made)
@@ -267,7 +307,7 @@ class Product:
                 rows.setdefault(home, []).append(number // owner)
         counts = ",".join(f"{_home(c)}={len(rows[c])}/{len(set(rows[c]))}" for c, _ in made)
         known = ",".join(map(_home, homes))
-        asked = "|".join((known, ",".join(f"{_home(c)}={group}" for c, group in last), counts))
+        asked = "|".join((known, ",".join(f"{_home(c)}={group}" for c, group in course.last), counts))
         groups = ",".join(f"{_home(c)}={group}" for c, group in made)
         out = []
         classes: dict[int, set[int]] = {}
@@ -278,27 +318,23 @@ class Product:
             out.append(f"{number // owner}:{of[home]}:{number}")
         # Payload is dealt out within a group, so which row is whose cannot be told; but each group is one class.
         assert all(len(group) == 1 for group in classes.values())
-        merged += [(step, *cohort, group) for cohort, group in made]
+        course.merged += [(step, *cohort, group) for cohort, group in made]
+        course.last = made
         self._remember(("merge", step, asked), groups)
-        return asked, groups, ",".join(sorted(out)), made
+        return asked, groups, ",".join(sorted(out))
 
     def _remember(self, question: tuple[Any, ...], answer: Any) -> None:
         if self.answered.setdefault(question, answer) != answer:
             self.differing.append(question)
 
-    def _line(
-        self,
-        world: World,
-        founded: Sequence[tuple[int, int, int]],
-        merged: Sequence[tuple[int, int, int, int]],
-    ) -> str:
-        rules = self.rules
+    def _line(self, course: Course) -> str:
+        rules, founded, merged = self.rules, course.founded, course.merged
         policy = [rules.k, rules.cohort_size, rules.intake, rules.percent, rules.delay, rules.known, rules.k]
         words = [rules.people, *policy, rules.steps]
         for step in range(1, rules.steps + 1):
             words += [step, 0]
         for step in range(1, rules.steps + 1):
-            for person, trail in enumerate(world):
+            for person, trail in enumerate(course.trails):
                 payload = trail[step - 1] if step <= rules.windows else 0
                 words += [1, step, rules.number(person, step - 1, payload)] if payload else [0]
         words += [len(founded), *itertools.chain.from_iterable(founded)]
@@ -324,7 +360,13 @@ def modelled(lines: Iterable[str], program: Path) -> list[list[StepFacts]]:
 
 def differences(product: Product, worlds: Sequence[World], program: Path) -> list[str]:
     """Worlds in which the two differ, each with the step and both; and questions that were answered in two ways."""
-    runs = [product.run(world) for world in worlds]
+    return differing_runs(product, worlds, [product.run(world) for world in worlds], program)
+
+
+def differing_runs(
+    product: Product, worlds: Sequence[World], runs: Sequence[tuple[list[StepFacts], str]], program: Path
+) -> list[str]:
+    """The same, of what the product came to in them."""
     models = modelled((line for _, line in runs), program)
     differ = [f"two answers to {question}" for question in product.differing]
     for world, (facts, _), model in zip(worlds, runs, models, strict=True):

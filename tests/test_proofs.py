@@ -96,6 +96,17 @@ def test_worlds_up_to_names_agree(checked: tuple[str, Path], rules: Rules) -> No
     assert differences(Product(rules, alike=rules.people), [*worlds, *renamed], checked[1]) == []
 
 
+@pytest.mark.parametrize("rules", [Rules(4, 2), Rules(3, 2, delay=2, k=3, cohort_size=3)], ids=str)
+def test_what_worlds_have_in_common_is_done_once(rules: Rules) -> None:
+    """Walked from window to window, each world up to names is there once and comes to what it does by itself."""
+    product = Product(rules, alike=rules.people)
+    courses = list(product.walk(product.begun(), rules.windows))
+    worlds = [tuple(sorted(world)) for world in rules.representatives()]
+    assert sorted(tuple(sorted(course.trails)) for course in courses) == sorted(worlds)
+    for course in courses:
+        assert Product(rules, alike=rules.people).run(course.trails) == product.ended(course)
+
+
 @pytest.mark.parametrize(
     "rules",
     [
