@@ -225,7 +225,7 @@ LINES = {
             52_580,
             "compare tells the measures of the literature, learns a class field, and sweeps suppression",
         ),
-        (52_700, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
+        (52_710, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -390,7 +390,7 @@ CODE = [
     (72_110, "what a solver sees of a table, for those who try solvers"),
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
-    (72_925, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
+    (72_935, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
