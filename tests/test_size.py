@@ -225,7 +225,7 @@ LINES = {
             52_580,
             "compare tells the measures of the literature, learns a class field, and sweeps suppression",
         ),
-        (52_700, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
+        (52_710, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -396,6 +396,7 @@ CODE = [
     (72_910, "small codes are counted; a state is built once, and a search without a trace is one round"),
     (72_890, "what a short window asks once: boxes, fields of the pool, values of few rows"),
     (72_925, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
+    (72_935, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
