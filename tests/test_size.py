@@ -278,6 +278,7 @@ LINES = {
         (20_450, "parameters of a method by name"),
         (20_560, "measures of classes, which benchmarks had for themselves"),
         (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
+        (20_775, "cuts are handed on, and what a crossing costs is asked once a unit"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -388,6 +389,7 @@ CODE = [
     (72_110, "what a solver sees of a table, for those who try solvers"),
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
+    (72_860, "cuts are handed on, and what a crossing costs is asked once a unit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
