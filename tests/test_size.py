@@ -282,6 +282,7 @@ LINES = {
         (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
         (20_870, "small codes are counted; a state is built once, and a search without a trace is one round"),
         (20_725, "solvers are loaded when they are asked for"),
+        (20_775, "cuts are handed on, and what a crossing costs is asked once a unit"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -397,6 +398,7 @@ CODE = [
     (72_890, "what a short window asks once: boxes, fields of the pool, values of few rows"),
     (72_925, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
     (72_935, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
+    (72_860, "cuts are handed on, and what a crossing costs is asked once a unit"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
