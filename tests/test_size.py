@@ -225,7 +225,7 @@ LINES = {
             52_580,
             "compare tells the measures of the literature, learns a class field, and sweeps suppression",
         ),
-        (52_710, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
+        (52_730, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
     ],
     "transforms": [
         (13_300, "as counted first"),
@@ -267,7 +267,7 @@ LINES = {
         (21_110, "parameters of a method, refused by name elsewhere"),
         (21_165, "what a solver sees of a table, for those who try solvers"),
         (21_310, "one module knows where files are; metrics tell measures of classes and levels"),
-        (21_390, "boxes of cohorts and groups are made at once, the pool's fields too; few texts by Python"),
+        (21_430, "boxes of cohorts and groups are made at once, the pool's fields too; few texts by Python"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),
@@ -281,8 +281,7 @@ LINES = {
         (20_560, "measures of classes, which benchmarks had for themselves"),
         (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
         (20_870, "small codes are counted; a state is built once, and a search without a trace is one round"),
-        (20_725, "solvers are loaded when they are asked for"),
-        (20_775, "cuts are handed on, and what a crossing costs is asked once a unit"),
+        (21_000, "cuts are handed on, a crossing is priced once a unit; solvers are loaded when they are asked for"),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -322,7 +321,7 @@ LINES = {
         (9_400, "how many people a measured clause should leave with k; premises under headings"),
         (9_680, "widths count by a scale: its maps, keys and rules"),
         (9_840, "hierarchies of decimals, between quantiles and by formats of dates"),
-        (9_866, "few values are ranked, and looked up in a hierarchy, by Python"),
+        (9_910, "few values are ranked, and looked up in a hierarchy, by Python"),
     ],
 }
 """Lines a floor, each step with the capability that it bought; the last one holds."""
@@ -394,11 +393,7 @@ CODE = [
     (72_110, "what a solver sees of a table, for those who try solvers"),
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
-    (72_910, "small codes are counted; a state is built once, and a search without a trace is one round"),
-    (72_890, "what a short window asks once: boxes, fields of the pool, values of few rows"),
-    (72_925, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
-    (72_935, "the audit walks Avro and cuts CSV in kernels, and loads nothing of a run"),
-    (72_860, "cuts are handed on, and what a crossing costs is asked once a unit"),
+    (73_240, "states, boxes, cuts and values of few rows are asked once; the audit reads by kernels of its own"),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
