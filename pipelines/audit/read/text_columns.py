@@ -115,7 +115,8 @@ def plain_cells(block: bytes, form: CsvForm, width: int, positions: Sequence[int
     asked = list(dict.fromkeys(positions))
     place = np.full(width, -1, np.int64)
     place[asked] = np.arange(len(asked))
-    begin, end = (np.empty((len(asked), block.count(b"\n")), np.int64) for _ in range(2))
+    # One more than line ends: what stands behind the last one is written, and then refused.
+    begin, end = (np.empty((len(asked), block.count(b"\n") + 1), np.int64) for _ in range(2))
     rows = _cut(data, ord(form.delimiter or ","), ord(form.quote) if form.quote else -1, place, begin, end)
     if rows < 1:
         return None

@@ -117,6 +117,12 @@ def test_a_block_behind_one_that_is_not_plain_is_cut_again(
     assert plain[-1]
 
 
+@pytest.mark.parametrize("block", [b"1,2\n3,4", b"1,2", b"1,", b'1,2\n"3\n', b""])
+def test_a_block_that_ends_within_a_row_is_not_plain(block: bytes) -> None:
+    """Whoever cuts a file hands on whole lines; of others nothing is written behind what is there for it."""
+    assert plain_cells(block, CsvForm(), 2, [0, 1]) is None
+
+
 def test_of_attributes_a_cell_that_is_no_text_is_no_value(tmp_path: Path) -> None:
     """Of any other field its row is none."""
     path = tmp_path / "rows.csv"
