@@ -281,7 +281,10 @@ LINES = {
         (20_560, "measures of classes, which benchmarks had for themselves"),
         (20_700, "Mondrian cuts categories by frequency; OKA's centroids know hierarchies"),
         (20_870, "small codes are counted; a state is built once, and a search without a trace is one round"),
-        (21_000, "cuts are handed on, a crossing is priced once a unit; solvers are loaded when they are asked for"),
+        (
+            21_000,
+            "cuts are handed on, a crossing is priced once a unit; solvers are loaded when they are asked for",
+        ),
     ],
     "schemas": [
         (5_950, "as counted first"),
@@ -393,7 +396,10 @@ CODE = [
     (72_110, "what a solver sees of a table, for those who try solvers"),
     (72_630, "measures of classes and levels in metrics and compare, more hierarchies without a file"),
     (72_810, "categories cut by frequency, centroids that know hierarchies"),
-    (73_240, "states, boxes, cuts and values of few rows are asked once; the audit reads by kernels of its own"),
+    (
+        73_240,
+        "states, boxes, cuts and values of few rows are asked once; the audit reads by kernels of its own",
+    ),
 ]
 """Lines of all floors without docstrings, comments and blanks."""
 
