@@ -24,13 +24,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         0,
     ): "codes of pairs need a width above the largest code",
     (
-        _POOL,
-        "Pool.having_seen",
-        "np.append(False, ranks[1:] != ranks[:-1])",
-        "np.append(True, ranks[1:] != ranks[:-1])",
-        0,
-    ): "the first of all is the first of its owner, which is masked",
-    (
         _INTAKE,
         "enter",
         "cohort < 0",
@@ -79,7 +72,7 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         _JOINED.format(seed=1),
         0,
     ): "without evaluations nothing is drawn",
-    (_POOL, "Pool.having_seen", "-1", "-2", 2): "a place that is masked; which one is not read",
+    (_POOL, "_first_of_each", "-1", "-2", 1): "a place that is masked; which one is not read",
     (
         _LINEAGE,
         "judge",
@@ -114,13 +107,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "np.zeros(1, np.int32)",
         0,
     ): "the pass that counts writes no columns",
-    (
-        f"{_JUDGE}/candidate_graph.py",
-        "_code_bounds",
-        "-1",
-        "-0",
-        1,
-    ): "a table that is one code larger than any",
     (
         f"{_JUDGE}/candidate_graph.py",
         "_selectivity_order",
@@ -165,13 +151,6 @@ EQUIVALENT: dict[tuple[str, str, str, str, int], str] = {
         "settled >= 1",
         1,
     ): "whether a pass changed anything: another pass changes nothing",
-    (
-        f"{_LASTING}/entries.py",
-        "judge_entries",
-        "rows.values[:, place].max(initial=0)",
-        "rows.values[:, place].max(initial=1)",
-        0,
-    ): "any width above the largest code does",
     (
         f"{_LASTING}/followed_groups.py",
         "module",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -151,14 +152,10 @@ def test_a_name_that_no_row_can_have_is_refused_with_the_pipeline(name: str) -> 
     """Beam would raise in the middle of a step."""
     policy = feed_policy()
     fields = {each.name: each for each in policy.fields}
-    renamed = type(policy)(
-        **{
-            **vars(policy),
-            "fields": tuple(
-                type(each)(**{**vars(each), "name": name}) if each is fields["town"] else each
-                for each in policy.fields
-            ),
-        }
+    town = fields["town"]
+    renamed = replace(
+        policy,
+        fields=tuple(replace(each, name=name) if each is town else each for each in policy.fields),
     )
     with pytest.raises(
         PolicyError, match=f"fields.{name}: is published under a name that no Beam row can have"

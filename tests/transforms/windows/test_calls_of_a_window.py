@@ -94,7 +94,7 @@ def counted() -> Iterator[Counter[str]]:
         sys.setprofile(before)
 
 
-LIMITS = {"take": 20, "cast": 2.2, "other Arrow": 25, "unique": 8.6, "sort_keys": 38, "ours": 2_000}
+LIMITS = {"take": 23, "cast": 2.2, "other Arrow": 25, "unique": 8.6, "sort_keys": 38, "ours": 2_000}
 """Calls a release. When they were first counted: 43 takes, 120 casts, 130 others, 43 unique, 51 sort_keys; and 2,600 of
 functions of ours."""
 SLACK = 0.9
