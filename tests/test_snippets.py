@@ -211,11 +211,11 @@ OF_OTHERS = set(
         --max_bundle_time_mills --checkpoint_timeout_millis --data-urlencode --prometheus --cohort --freeze --kinds
         --times --minutes --additional-experiments --build-arg --data-file --enable-streaming-engine --file --image
         --metadata-file --parameters --sdk-language --tag --template-file-gcs-location --hive_partitioning_mode
-        --hive_partitioning_source_uri_prefix --source_format --use_avro_logical_types
+        --hive_partitioning_source_uri_prefix --source_format --use_avro_logical_types --compile-bytecode
         """,
     )
 )
-"""Flags on pages that are of other programs: Flink and its job server, gcloud, docker, bq, curl, our deploy rooms."""
+"""Flags on pages that are of other programs: Flink and its job server, gcloud, docker, bq, curl, uv, our rooms."""
 
 
 def flags(text: str) -> set[str]:
