@@ -208,14 +208,26 @@ OF_OTHERS = set(
         r"\S+",
         """
         --yaml_pipeline_file --savepoint_path --savepointPath --drain --state_backend --max_bundle_size
-        --max_bundle_time_mills --checkpoint_timeout_millis --data-urlencode --prometheus --cohort --freeze --kinds
-        --times --minutes --additional-experiments --build-arg --data-file --enable-streaming-engine --file --image
-        --metadata-file --parameters --sdk-language --tag --template-file-gcs-location --hive_partitioning_mode
+        --max_bundle_time_mills --checkpoint_timeout_millis --data-urlencode --prometheus
+        --additional-experiments --build-arg --data-file --enable-streaming-engine --file --image --metadata-file
+        --parameters --sdk-language --tag --template-file-gcs-location --hive_partitioning_mode
         --hive_partitioning_source_uri_prefix --source_format --use_avro_logical_types --compile-bytecode
         """,
     )
 )
-"""Flags on pages that are of other programs: Flink and its job server, gcloud, docker, bq, curl, uv, our rooms."""
+"""Flags on pages that are of other programs: Flink and its job server, gcloud, docker, bq, curl, uv."""
+
+
+def flags_of_rooms() -> set[str]:
+    """What the programs take that users of an installation do not have: measurements and trials."""
+    sources = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tests" / "flink").glob("*.py")]
+    found = {
+        flag
+        for source in sources
+        for flag in re.findall(r'add_argument\(\s*"(--[a-z][\w-]*)"', source.read_text())
+    }
+    assert {"--rows-a-day", "--results"} <= found
+    return found
 
 
 def flags(text: str) -> set[str]:
@@ -243,7 +255,7 @@ def test_every_flag_of_a_page_is_one(page: str) -> None:
     """Of a command of ours, of Beam, or listed here; behind ``kanonflow NAME`` it is one that NAME takes."""
     text = (ROOT / page).read_text()
     beam, ours = flags_of_beam(), {option.name for option in table.OPTIONS}
-    assert flags(text) <= ours | beam | OF_OTHERS
+    assert flags(text) <= ours | beam | OF_OTHERS | flags_of_rooms()
     for name, behind in re.findall(r"\bkanonflow ((?:policy )?[a-z]+)((?:[^`\n]|\\\n|\n +--)*)", text):
         if name in table.COMMANDS:
             taken = {option.name for option in table.options_of(name)} | {"--help"}
