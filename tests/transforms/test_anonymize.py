@@ -28,7 +28,7 @@ from kanonflow.transforms.anonymize import BATCH_ROWS, GatherBatches, KAnonymize
 from kanonflow.transforms.one_table import anonymize_table
 from kanonflow.transforms.protections import needed_kernels
 from kanonflow.transforms.rows.element_rows import rows_to_table
-from kanonflow.transforms.rows.elements import RawBatch, from_ipc, to_ipc
+from kanonflow.transforms.rows.elements import COMPRESSED_ROWS, RawBatch, from_ipc, to_ipc
 from kanonflow.transforms.secret.seeds import Secret, SecretError
 from kanonflow.transforms.sinks.durable_boundary import durable_boundary
 from kanonflow.transforms.solver_check import check_solver
@@ -351,6 +351,39 @@ def test_a_long_bundle_holds_the_watermark_for_its_oldest_record() -> None:
         stamps += [output.timestamp for output in step.process(each, later if number else first)]
     stamps += [output.timestamp for output in step.finish_bundle()]
     assert stamps == [first, later]
+
+
+def test_a_large_feed_is_compressed_between_steps_of_one_process() -> None:
+    """What a copy of the step hands on after so many bytes takes less, and is the same rows; other copies compress
+    nothing."""
+    rows = [row(number, number % 50, 0.5) for number in range(3 * COMPRESSED_ROWS)]
+    batch = RawBatch("a", to_ipc(rows_to_table(rows, bound_feed(POLICY)).table))
+    handed: dict[int | None, list[bytes]] = {}
+    for plain in (None, 0, 1):
+        step = module._ClassifyAndSplit(bound_feed(POLICY), SECRET, plain=plain)
+        step.setup()
+        handed[plain] = [ipc for _ in range(2) for _, (_, ipc, _) in step.process(batch)]
+    assert len(set(handed[None])) == len(set(handed[0])) == 1
+    assert handed[1] == [handed[None][0], handed[0][0]]
+    assert len(handed[0][0]) < len(handed[None][0]) / 2
+    assert from_ipc(handed[0][0]).equals(from_ipc(handed[None][0]))
+
+
+def test_compressed_rows_make_the_same_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pipeline whose batches are compressed from the first row."""
+    monkeypatch.setattr(module, "PLAIN_BYTES", 0)
+    monkeypatch.setattr(module, "COMPRESSED_ROWS", 1)
+    compressed: list[bool] = []
+
+    def noted(rows: Any, **named: Any) -> bytes:
+        compressed.append(named.get("compressed", False))
+        return to_ipc(rows, **named)
+
+    monkeypatch.setattr(module, "to_ipc", noted)
+    with bounded_pipeline() as pipeline:
+        out = pipeline | beam.Create(FEED) | KAnonymize(POLICY, SECRET)
+        assert_that(out.released, _releases)
+    assert any(compressed)
 
 
 def test_outputs_stand_in_the_window_that_closed() -> None:

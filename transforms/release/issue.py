@@ -16,12 +16,10 @@ from kanonflow.transforms.release.ledger import own_ends, reject
 from kanonflow.transforms.release.matching_record import RecordHead, make_matching_record
 from kanonflow.transforms.release.recorded_solution import belongs_to, solution_to_bytes
 from kanonflow.transforms.release.stages import Answer, Issued, Publication
-from kanonflow.transforms.rows.elements import MatchingRecord, Release, to_ipc
+from kanonflow.transforms.rows.elements import COMPRESSED_ROWS, MatchingRecord, Release, to_ipc
 from kanonflow.transforms.secret.seeds import array_digest, publish_keystream
 
 _DIGEST_DIGITS = 32
-_COMPRESSED = 200
-"""Fewer rows go as they are: to begin with a column costs the compressor more than it saves of a few kilobytes."""
 _Bounds = tuple[int | None, int | None]
 """Start and end of a window in ms, None without windows."""
 
@@ -89,5 +87,5 @@ def _release(due: Due, answer: Answer, published: Published, window: _Bounds) ->
     record = None
     if due.by_the_clock:
         record = solution_to_bytes(answer.solution, belongs_to(due.secret, name, due.policy, answer.rows))
-    compressed = due.compressed and rows.num_rows >= _COMPRESSED
+    compressed = due.compressed and rows.num_rows >= COMPRESSED_ROWS
     return Release(name, *window, to_ipc(rows, compressed=compressed), taken, record)

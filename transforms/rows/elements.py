@@ -14,6 +14,8 @@ from kanonflow.transforms.rows.row_origins import RowOrigins
 
 _MANY = 10_000
 """Rows above which threads compress columns sooner than one does."""
+COMPRESSED_ROWS = 200
+"""Fewer rows go as they are: to begin with a column costs the compressor more than it saves of a few kilobytes."""
 
 
 class CellFault(NamedTuple):
