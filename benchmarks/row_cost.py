@@ -12,8 +12,11 @@ takes that imports what the command imports. It reads, looks at the payload, mer
 stage: where that command's time goes under the policy's own solver, less what stands within other stages; a stage that
 a tree does not have yet is left out. ``runner`` is what Beam does besides, ``between`` what no stage claims. What is
 loaded once stands where it is first needed. The child that draws ends later, and counts in ``command`` alone.
+GCP: the mean loss of the rows that it released, as they are published.
 
 The figures of this tree are kept in results/row_cost_history, a file a commit. Stages that cost 10% more are named.
+
+With ``--weeks`` windows are of a week, rows are waited for two weeks, and the results are ``row_cost_weeks``.
 """
 
 from __future__ import annotations
@@ -30,15 +33,19 @@ from io import BytesIO
 from pathlib import Path
 from statistics import median
 
-from benchmarks.data_sets import SPARKOV, MissingDataError, data_path, write_slice
+import fastavro
+import yaml
+
+from benchmarks.data_sets import SPARKOV, WEEK_MS, MissingDataError, data_path, with_window, write_slice
 from benchmarks.main_job import BENCHMARK_SECRET, write_policy
 from benchmarks.result_files import Findings, add_result_arguments, environment, publish
 from benchmarks.stopwatch import timed_child
+from kanonflow.schemas.policy_file import load_policy, to_mapping
 
 ROOMS = ("pipelines", "transforms", "solvers", "schemas", "policies")
 BEFORE = "9db1f7f4"
 Measured = dict[str, float]
-"""CPU us a row, by what was measured."""
+"""CPU us a row, by what was measured; and the loss."""
 
 # Before an installation is asked where the package is.
 _OWN_TREE = """
@@ -58,7 +65,7 @@ except ImportError:
     lasting = intake
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.schemas.bound_policy import bind
-from kanonflow.schemas.policy_file import load_policy
+from kanonflow.schemas.policy_file import load_policy, to_mapping
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret
@@ -218,6 +225,15 @@ def measured(tree: Tree, inputs: Mapping[str, Path], output: Path) -> Measured:
         STAGES_PROGRAM, json.dumps(STAGES), "anonymize", *own, "--secret-file", inputs["secret"]
     )
     stages = json.loads(told.splitlines()[-1])
+    releases = [
+        record
+        for path in Path(f"{output}_own").glob("restricted/metrics/*.avro")
+        for record in fastavro.reader(BytesIO(path.read_bytes()))
+        if record["gcp"] is not None
+    ]
+    found["GCP"] = sum(each["gcp"] * each["rows_released"] for each in releases) / sum(
+        each["rows_released"] for each in releases
+    )
     found |= {f"stage, {stage}": 1e6 * seconds / rows for stage, seconds in stages.items()}
     return found | {
         "imports, ms": 1e3 * imports,
@@ -233,6 +249,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--before", default=BEFORE, help="a commit, or a folder with the project as it was")
     parser.add_argument("--days", type=int, default=91)
+    parser.add_argument("--weeks", action="store_true", help="windows of a week, not of a day")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--python",
@@ -243,9 +260,9 @@ def main(argv: list[str] | None = None) -> int:
     add_result_arguments(parser)
     arguments = parser.parse_args(argv)
     begun = environment()
-    findings = Findings("row_cost", __doc__ or "")
+    findings = Findings("row_cost_weeks" if arguments.weeks else "row_cost", __doc__ or "")
     table = findings.table(
-        "CPU us a row, before and after",
+        "CPU us a row, and loss, before and after",
         ["what", "before, median", "after, median", "after / before, median", "lowest", "highest"],
         arguments.note,
     )
@@ -265,6 +282,10 @@ def main(argv: list[str] | None = None) -> int:
             "start": write_policy("sparkov", "l-greedy", folder),
             "secret": secret,
         }
+        if arguments.weeks:
+            for policy in (inputs["policy"], inputs["start"]):
+                in_weeks = with_window(load_policy(policy), WEEK_MS)
+                policy.write_text(yaml.safe_dump(to_mapping(in_weeks), sort_keys=False), encoding="utf-8")
         before = tree_of(arguments.before, folder / "before")
         trees = (
             Tree("before", before, before / ".numba_cache", arguments.python),
@@ -286,7 +307,7 @@ def main(argv: list[str] | None = None) -> int:
         if median(ratios) > DEARER:
             dearer.append(what)
     table.note = " ".join([table.note, f"Dearer by more than 10%: {', '.join(dearer) or 'nothing'}."]).strip()
-    history = arguments.results / "row_cost_history"
+    history = arguments.results / f"{findings.name}_history"
     history.mkdir(parents=True, exist_ok=True)
     kept = {
         "commit": begun["commit"],
