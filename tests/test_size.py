@@ -268,6 +268,7 @@ LINES = {
         (21_165, "what a solver sees of a table, for those who try solvers"),
         (21_310, "one module knows where files are; metrics tell measures of classes and levels"),
         (21_430, "boxes of cohorts and groups are made at once, the pool's fields too; few texts by Python"),
+        (21_470, "a large feed lies compressed between steps of one process, and what was freed goes back"),
     ],
     "solvers": [
         (19_350, "one partition search; no measures that only benchmarks ask for"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import warnings
 from typing import Any
 
@@ -55,6 +57,17 @@ def check_local_runner(pipeline: beam.Pipeline) -> None:
 def in_process(pipeline: beam.Pipeline) -> bool:
     """Whether the pipeline was built for a runner of this process, between whose steps elements cross no network."""
     return type(pipeline.runner).__name__ in _IN_PROCESS
+
+
+def return_freed_memory() -> None:
+    """Give the system back what the process has freed and keeps for later, where its C library can (glibc).
+
+    Beam's local runner frees what a step of a bounded feed has read in pieces between which something lives on: of ten
+    million rows a gigabyte would stay until the process ends.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 @beam.PTransform.register_urn(_URN, bytes)  # type: ignore[misc]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,9 @@ from kanonflow.transforms import anonymize
 from kanonflow.transforms.anonymize import KAnonymize
 from kanonflow.transforms.local_runners import RunnerError, RunnerWarning
 from kanonflow.transforms.sinks.sinks import WriteReleases
+from kanonflow.transforms.windows import solve_windows
 from kanonflow.transforms.windows.solve_windows import SolveWindows
+from tests.runners import bounded_pipeline, streaming_pipeline
 from tests.small_feeds import SECRET, feed_policy, row
 
 
@@ -178,3 +183,40 @@ def test_releases_are_compressed_for_other_processes_only(
     )
     apply(runner)
     assert asked == [compressed]
+
+
+FREED = """
+import pathlib
+from kanonflow.transforms.local_runners import return_freed_memory
+
+def resident():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+pieces = [bytes([number % 250]) * 100_000 for number in range(3000)]
+some = pieces[::50]
+held = resident()
+del pieces
+return_freed_memory()
+print(held - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+def test_freed_memory_goes_back_to_the_system() -> None:
+    """Of 300 MB that were freed in pieces between which something lives on, most."""
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 200_000_000
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_bounded_local_run_makes_room_before_its_windows(
+    bounded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the step begins that keeps the rows; not at each bundle of a stream."""
+    asked: list[bool] = []
+    monkeypatch.setattr(solve_windows, "return_freed_memory", lambda: asked.append(True))
+    rows = [row(number, number, 0.5) for number in range(6)]
+    with bounded_pipeline() if bounded else streaming_pipeline() as pipeline:
+        feed = stepped.TestStream().add_elements(rows).advance_watermark_to_infinity()
+        _ = pipeline | (beam.Create(rows) if bounded else feed) | KAnonymize(feed_policy(), SECRET)
+    assert bool(asked) is bounded

@@ -57,6 +57,7 @@ from kanonflow.schemas.bound_policy import BoundPolicy
 from kanonflow.schemas.settled_releases import states_name
 from kanonflow.solvers.kernels.compile_ahead import Told, compile_ahead
 from kanonflow.transforms.lineage.earlier_releases import EarlierReleases
+from kanonflow.transforms.local_runners import return_freed_memory
 from kanonflow.transforms.protections.needed_kernels import Kernels, needed_kernels
 from kanonflow.transforms.release.account import WindowResult
 from kanonflow.transforms.release.done_here import DONE_HERE
@@ -294,6 +295,11 @@ class SolveWindows(beam.DoFn):
             earliest=self._earliest,
             at_end=self._at_end,
         )
+
+    def start_bundle(self) -> None:
+        """Make room: the feed has been read, and what comes now is copied some times."""
+        if self._at_end:
+            return_freed_memory()
 
     @with_cells(bags=Bags, warm=WarmCells)
     def process(
