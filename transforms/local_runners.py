@@ -63,7 +63,7 @@ def return_freed_memory() -> None:
     """Give the system back what the process has freed and keeps for later, where its C library can (glibc).
 
     Beam's local runner frees what a step of a bounded feed has read in pieces between which something lives on: of ten
-    million rows a gigabyte would stay until the process ends.
+    million rows half a gigabyte would stay until the process ends.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
