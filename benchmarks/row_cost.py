@@ -65,7 +65,7 @@ except ImportError:
     lasting = intake
 from kanonflow.transforms.release.canonical_order import canonical_order
 from kanonflow.schemas.bound_policy import bind
-from kanonflow.schemas.policy_file import load_policy, to_mapping
+from kanonflow.schemas.policy_file import load_policy
 from kanonflow.transforms.rows.classify import classify
 from kanonflow.transforms.rows.split import split
 from kanonflow.transforms.secret.seeds import Secret
