@@ -16,7 +16,7 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec, StateSpec
 
 from kanonflow.transforms.files.state_versions import damaged
-from kanonflow.transforms.rows.elements import sound_rows
+from kanonflow.transforms.rows.elements import sound_rows, to_ipc
 from kanonflow.transforms.windows.chain import Batch
 
 BAGS = 16
@@ -78,7 +78,10 @@ class Bags:
         return pa.concat_tables(map(batch_rows, taken)).combine_chunks() if taken else None
 
     def batches(self) -> Iterator[Batch]:
-        """All batches, by window, and as they came; they stay. Reads every bag, in full."""
+        """All batches, by window, as they came; they stay. Reads every bag, in full. Raises StateError: one is none.
+
+        None is compressed: what is carried over is a function of the rows, not of how many came before them.
+        """
         found = [(*read_header(data), data) for cell in self._cells for data in cell.read()]
         for number, late, data in sorted(found, key=lambda each: each[:2]):
-            yield Batch(number, late, data[_HEADER.size :])
+            yield Batch(number, late, to_ipc(batch_rows(data)))

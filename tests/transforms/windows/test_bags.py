@@ -99,3 +99,15 @@ def test_a_bag_gives_back_what_is_not_due() -> None:
     assert rest is not None
     assert sorted(rest.column("number").to_pylist()) == [-15, 33]
     assert not any(bag.values for bag in cells)
+
+
+def test_what_is_carried_over_is_not_compressed() -> None:
+    """However the batches came: how many rows came before them must not show in what an output keeps."""
+    table = pa.table({"number": [7] * 1000})
+    handed = []
+    for compressed in (False, True):
+        bags = Bags([Bag() for _ in range(BAGS)])
+        bags.add(3, False, to_ipc(table, compressed=compressed))
+        handed.append(list(bags.batches()))
+    assert handed[0] == handed[1]
+    assert handed[0][0].ipc == to_ipc(table)
